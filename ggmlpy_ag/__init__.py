@@ -1,0 +1,47 @@
+"""ggmlpy_ag: train neural networks on whatever GPU there is, through ggml, and see what the tape keeps in memory."""
+
+from .backend.counters import Counters, counters
+from .backend.devices import device, devices, empty_cache, memory_stats, reset_peak_memory
+from .backend.errors import FallbackError, GgmlError, OutOfMemoryError
+from .backend.graph import set_fallback
+from .backend.library import matmul_precision, set_matmul_precision
+from .backend.memory import MemoryStats
+from .ops import (
+    abs,
+    add,
+    argmax,
+    astype,
+    broadcast_to,
+    clamp,
+    cross_entropy_loss,
+    div,
+    exp,
+    gelu,
+    log,
+    log_softmax,
+    matmul,
+    mean,
+    mse_loss,
+    mul,
+    neg,
+    pad,
+    permute,
+    pow,
+    relu,
+    reshape,
+    scale,
+    sigmoid,
+    sign,
+    silu,
+    softmax,
+    sqrt,
+    sub,
+    sum,
+    tanh,
+    to,
+    transpose,
+)
+from .tape import Tape, backward, grad_tape, no_grad, record, zero_grad
+from .tensor import Tensor, param, tensor
+
+__version__ = "0.1.0"

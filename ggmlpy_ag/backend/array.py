@@ -1,0 +1,90 @@
+"""Array: a typed, strided window on a storage. What an operation takes and returns below the tape."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import library as lib
+
+if TYPE_CHECKING:
+    from .devices import Device
+    from .memory import Storage
+
+FLOAT = np.dtype(np.float32)
+INT = np.dtype(np.int32)
+GGML_TYPE = {FLOAT: lib.TYPE_F32, INT: lib.TYPE_I32}
+ITEM = 4  # bytes of an element of either type
+MAX_DIMS = 4
+
+Shape = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def packed_strides(shape: Shape) -> Shape:
+    """Strides, in elements, of a C-contiguous array of this shape."""
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+@lru_cache(maxsize=4096)
+def is_packed(shape: Shape, strides: Shape) -> bool:
+    """Whether elements lie side by side in C order; the stride of a dimension of one element does not matter."""
+    return all(n == 1 or s == p for n, s, p in zip(shape, strides, packed_strides(shape), strict=True))
+
+
+@lru_cache(maxsize=4096)
+def rows_packed(shape: Shape, strides: Shape) -> bool:
+    """Whether each row (last dimension) lies side by side and rows do not run against each other."""
+    if not shape or (shape[-1] != 1 and strides[-1] != 1):
+        return not shape
+    # ggml reads a row stride below the row's length as a transpose: an expanded or transposed view is no row layout
+    return all(n == 1 or s >= shape[-1] for n, s in zip(shape[:-1], strides[:-1], strict=True))
+
+
+class Array:
+    """`shape` elements of `dtype`, `strides` elements apart, from element `offset` of a storage on."""
+
+    __slots__ = ("dtype", "offset", "shape", "storage", "strides")
+
+    def __init__(self, storage: Storage, dtype: np.dtype, shape: Shape, strides: Shape, offset: int = 0) -> None:
+        self.storage = storage
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+
+    @property
+    def device(self) -> Device:
+        return self.storage.device
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def packed(self) -> bool:
+        return is_packed(self.shape, self.strides)
+
+    def view(self, shape: Shape, strides: Shape, offset: int | None = None) -> Array:
+        """Another window on the same storage."""
+        return Array(self.storage, self.dtype, shape, strides, self.offset if offset is None else offset)
+
+    def reshaped(self, shape: Shape) -> Array:
+        """The same elements in another shape; self must be packed."""
+        return self.view(shape, packed_strides(shape))
+
+    def permuted(self, axes: tuple[int, ...]) -> Array:
+        return self.view(tuple(self.shape[i] for i in axes), tuple(self.strides[i] for i in axes))
+
+    def swapped(self) -> Array:
+        """The last two dimensions swapped."""
+        n = len(self.shape)
+        return self.permuted((*range(n - 2), n - 1, n - 2))

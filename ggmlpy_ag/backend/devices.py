@@ -1,0 +1,325 @@
+"""Which devices exist, one open Device each, and which one is the default.
+
+Environment: `GGMLPY_AG_DEVICE` names the default device, `GGMLPY_AG_NUM_THREADS` the CPU's threads, and
+`GGMLPY_AG_SOFTWARE_VULKAN=1` shows Vulkan devices that are programs (Mesa's llvmpipe), for tests.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import gc
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from . import library as lib
+from . import primitives as prim
+from . import vulkan
+from .array import FLOAT, INT, ITEM, Array, packed_strides
+from .counters import COUNTS
+from .errors import GgmlError
+from .graph import Graph, Node
+from .memory import Block, MemoryStats, Pool, Slab, Storage
+
+SMALL_GRAPH = 20_000  # elements computed; below, one thread is faster than several (measured)
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A device that exists: `kind` is "cpu", "discrete", "integrated", "virtual", "software" or "other"."""
+
+    name: str
+    kind: str
+    description: str
+    handle: int
+    adapter: vulkan.Adapter | None = None
+
+    def memory(self) -> tuple[int, int]:
+        """(free, total) bytes as the driver says; not every driver keeps an account of what is free."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        lib.device_memory(self.handle, ctypes.addressof(free), ctypes.addressof(total))
+        return free.value, total.value
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind}): {self.description}"
+
+
+@lru_cache(maxsize=1)
+def _found() -> tuple[tuple[DeviceInfo, ...], int]:
+    """All devices, the CPU last, and ggml's BLAS device (0 without one)."""
+    lib.prepare_devices()
+    _choose_vulkan_devices()
+    adapters = {a.name: a for a in vulkan.adapters()} if lib.HAS_VULKAN else {}
+    gpus: list[DeviceInfo] = []
+    cpus: list[DeviceInfo] = []
+    blas = 0
+    for i in range(lib.device_count()):
+        handle = lib.device_get(i)
+        name = lib.device_name(handle).decode()
+        about = lib.device_description(handle).decode()
+        kind = lib.device_type(handle)
+        if name == "BLAS":
+            blas = handle
+        elif kind == lib.DEVICE_CPU:
+            cpus.append(DeviceInfo("cpu", "cpu", about, handle))
+        elif name.startswith("Vulkan"):
+            adapter = adapters.get(about)
+            fallback = "integrated" if kind == lib.DEVICE_IGPU else "discrete"
+            number = name.removeprefix("Vulkan")
+            gpus.append(DeviceInfo(f"vulkan:{number}", adapter.kind if adapter else fallback, about, handle, adapter))
+    return (*gpus, *cpus), blas
+
+
+def _choose_vulkan_devices() -> None:
+    """With GGMLPY_AG_SOFTWARE_VULKAN, name every Vulkan device to ggml, which otherwise hides the software ones."""
+    wanted = os.environ.get("GGMLPY_AG_SOFTWARE_VULKAN", "0") not in ("", "0")
+    if wanted and lib.HAS_VULKAN and "GGML_VK_VISIBLE_DEVICES" not in os.environ:
+        numbers = [str(i) for i in range(len(vulkan.adapters()))]
+        if numbers:  # a wrong number would silently leave no device at all
+            os.environ["GGML_VK_VISIBLE_DEVICES"] = ",".join(numbers)
+
+
+def devices() -> list[DeviceInfo]:
+    """All devices of this machine that this build of ggml can use, GPUs first."""
+    return list(_found()[0])
+
+
+def thread_count() -> int:
+    """Threads of the CPU device: GGMLPY_AG_NUM_THREADS, else the cores this process may run on."""
+    text = os.environ.get("GGMLPY_AG_NUM_THREADS")
+    if text:
+        if not text.isdigit() or int(text) < 1:
+            raise ValueError(f"GGMLPY_AG_NUM_THREADS must be a positive integer, not {text!r}")
+        return int(text)
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+class Device:
+    """An open device: its memory, its pending graph, and the copies to and from it."""
+
+    def __init__(self, info: DeviceInfo, blas: int = 0) -> None:
+        self.info = info
+        self.name = info.name
+        self.is_cpu = info.kind == "cpu"
+        self.backend = lib.device_init(info.handle, None)
+        if not self.backend:
+            raise GgmlError(f"ggml cannot open {info}")
+        buffer_type = lib.device_buffer_type(info.handle)
+        self.offset_alignment = lib.buffer_alignment(buffer_type) if not self.is_cpu else ITEM
+        self.pool = Pool(info.name, buffer_type)
+        self.graph = Graph(self)
+        self.blas = 0
+        self._threads = 0
+        self._constants: dict[tuple[str, bytes], Array] = {}
+        if self.is_cpu:
+            self.threads = thread_count()
+            self._set_threads = _set_threads_of(info.handle)
+            if blas:
+                self.blas = lib.device_init(blas, None)
+                _set_threads_of(blas)(self.blas, self.threads)
+
+    def __repr__(self) -> str:
+        return f"<{self.info}>"
+
+    def engine(self, engine: str, nodes: Sequence[Node]) -> int:
+        """The ggml backend that computes these nodes."""
+        if engine == "blas":
+            return self.blas
+        if self.is_cpu:
+            work = sum(node.nbytes for node in nodes) // ITEM
+            threads = self.threads if work > SMALL_GRAPH or any(n.primitive is prim.MATMUL for n in nodes) else 1
+            if threads != self._threads:
+                self._set_threads(self.backend, threads)
+                self._threads = threads
+        return int(self.backend)
+
+    def host(self) -> Device:
+        """The CPU device."""
+        return get("cpu")
+
+    def alloc(self, nbytes: int, scratch: bool = False) -> Block:
+        """A block of the pool, tried twice: garbage collected and empty slabs returned in between."""
+        try:
+            return self.pool.alloc(nbytes, scratch)
+        except MemoryError:
+            gc.collect()
+            self.pool.trim()
+            try:
+                return self.pool.alloc(nbytes, scratch)
+            except MemoryError:
+                raise self.pool.explain(nbytes) from None
+
+    def upload(self, data: np.ndarray, label: str = "tensor") -> Array:
+        """Copy a float32 or int32 NumPy array to the device."""
+        data = np.asarray(data, order="C")
+        storage = Storage(self, data.nbytes, label)
+        with self.graph.lock:
+            try:
+                block = self.alloc(data.nbytes)
+            except MemoryError:
+                self.graph.run()  # what is pending may hold what it would free
+                block = self.alloc(data.nbytes)
+            self.write(block.slab, block.offset, data)
+        storage.block = block
+        if data.dtype == INT:
+            storage.bounds = (int(data.min()), int(data.max()))
+        return Array(storage, data.dtype, data.shape, packed_strides(data.shape))
+
+    def assign(self, target: Array, data: np.ndarray) -> None:
+        """Write a NumPy array of the target's shape and dtype over the target's elements."""
+        if target.packed:
+            with self.graph.lock:
+                self.graph.run()
+                block = target.storage.block
+                assert block is not None
+                self.write(block.slab, block.offset + target.offset * ITEM, np.asarray(data, order="C"))
+                target.storage.version += 1
+        else:
+            self.graph.update([(prim.ASSIGN, [self.upload(data), target])])
+
+    def download(self, array: Array) -> np.ndarray:
+        """Compute what is pending and copy an array to host memory, as a C-contiguous NumPy array."""
+        with self.graph.lock:
+            span = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
+            if span > 2 * array.size:  # a sparse window: pick its elements on the device
+                array = self.graph.packed(array)
+                span = array.size
+            if array.storage.node is not None:
+                self.graph.run()
+            block = array.storage.block
+            assert block is not None
+            raw = self.read(block.slab, block.offset + array.offset * ITEM, span * ITEM).view(array.dtype)
+        if array.packed:
+            return raw.reshape(array.shape)
+        strides = [s * ITEM for s in array.strides]
+        return np.array(np.lib.stride_tricks.as_strided(raw, array.shape, strides), order="C")
+
+    def write(self, slab: Slab, offset: int, data: np.ndarray) -> None:
+        lib.tensor_set(slab.tensor, data.ctypes.data, offset, data.nbytes)
+        COUNTS.uploads += 1
+        COUNTS.upload_bytes += data.nbytes
+
+    def read(self, slab: Slab, offset: int, nbytes: int) -> np.ndarray:
+        raw = np.empty(nbytes, np.uint8)
+        lib.tensor_get(slab.tensor, raw.ctypes.data, offset, nbytes)
+        COUNTS.downloads += 1
+        COUNTS.download_bytes += nbytes
+        return raw
+
+    def constant(self, value: float) -> Array:
+        """A float32 scalar, made on the device."""
+        first = self.graph.record(prim.ARANGE, (), (1,), FLOAT, 1)
+        return self.graph.record(prim.SCALE, [first], (1,), FLOAT, 0.0, value).reshaped(())
+
+
+def _set_threads_of(handle: int) -> Callable[[int, int], None]:
+    address = lib.registry_function(lib.device_registry(handle), b"ggml_backend_set_n_threads")
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)(address)
+
+
+# ---------------------------------------------------------------- opening, and the default
+
+_open: dict[str, Device] = {}
+_default: contextvars.ContextVar[str] = contextvars.ContextVar("ggmlpy_ag_device")
+
+
+def resolve(name: str) -> str:
+    """The full name of a device: "auto" -> the first discrete or integrated GPU, else "cpu"; "vulkan" -> "vulkan:0".
+
+    Raises ValueError naming the devices that exist.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"device must be a name such as 'cpu' or 'vulkan:0', not {type(name).__name__}")
+    infos = _found()[0]
+    if name == "auto":
+        return next((d.name for d in infos if d.kind in ("discrete", "integrated")), "cpu")
+    wanted = "vulkan:0" if name == "vulkan" else name
+    if any(d.name == wanted for d in infos):
+        return wanted
+    why = ""
+    if wanted.startswith("vulkan"):
+        why = "; `python -m ggmlpy_ag doctor` says why Vulkan may be missing" if lib.HAS_VULKAN else (
+            "; this build of ggml-python has no Vulkan: `python3 scripts/run.py doctor` says how to get it"
+        )
+    raise ValueError(f"no device {name!r}; there are {', '.join(d.name for d in infos)}{why}")
+
+
+def get(name: str | None = None) -> Device:
+    """The open device of that name, or the default one."""
+    full = default_name() if name is None else name if name in _open else resolve(name)
+    device = _open.get(full)
+    if device is None:
+        infos, blas = _found()
+        device = _open[full] = Device(next(d for d in infos if d.name == full), blas)
+    return device
+
+
+def opened() -> list[Device]:
+    """The devices used so far."""
+    return list(_open.values())
+
+
+def default_name() -> str:
+    """The full name of the default device: what `device(name)` chose, else GGMLPY_AG_DEVICE, else "auto"."""
+    name = _default.get(None)
+    if name is None:
+        name = resolve(os.environ.get("GGMLPY_AG_DEVICE") or "auto")
+        _default.set(name)
+    return name
+
+
+class device:  # noqa: N801 - reads as a function: `ag.device("vulkan")`
+    """Set the default device, or get it: `device("vulkan")`, `device().name`.
+
+    Names are "auto" (the first discrete or integrated GPU, else the CPU), "cpu", "vulkan" and "vulkan:1". As a
+    context manager it restores the previous default at the end: `with ag.device("cpu"): ...`. The default is local
+    to the thread or task (`contextvars`).
+
+    Raises:
+        ValueError: there is no such device; the message names those that exist.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self._before = default_name() if name is None else _default.get(None)
+        self.name = default_name() if name is None else resolve(name)
+        _default.set(self.name)
+
+    def __enter__(self) -> device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _default.set(self._before if self._before is not None else resolve(os.environ.get("GGMLPY_AG_DEVICE") or "auto"))
+
+    def __repr__(self) -> str:
+        return f"device({self.name!r})"
+
+    def __eq__(self, other: Any) -> bool:
+        return self.name == (other.name if isinstance(other, device) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def memory_stats(device: str | None = None) -> MemoryStats:
+    """Bytes in use on a device (default: the default one); see MemoryStats."""
+    return get(device).pool.stats()
+
+
+def reset_peak_memory(device: str | None = None) -> None:
+    """Let `peak` and `scratch` of `memory_stats` start again from what is in use now."""
+    get(device).pool.reset_peaks()
+
+
+def empty_cache(device: str | None = None) -> int:
+    """Give cached memory back to the device's driver, as far as whole buffers are free; returns the bytes."""
+    return get(device).pool.trim()

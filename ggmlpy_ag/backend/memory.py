@@ -1,0 +1,265 @@
+"""Device memory: slabs of backend buffers, blocks cut from them, and the storages that own blocks.
+
+Vulkan drivers cap the number of allocations and take long over each, so a Pool asks for few large slabs and
+cuts blocks from them. A freed block is joined with its free neighbours and kept for reuse.
+"""
+
+from __future__ import annotations
+
+import bisect
+import gc
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import library as lib
+from .errors import OutOfMemoryError
+
+if TYPE_CHECKING:
+    from .devices import Device
+    from .graph import Node
+
+MIN_SLAB = 4 << 20
+MAX_SLAB = 64 << 20  # below every device's largest storage-buffer binding (128 MiB is the least that Vulkan promises)
+BLOCK_ALIGNMENT = 64  # a cache line; more where the device asks for more
+
+
+def format_bytes(n: int) -> str:
+    """`n` bytes for people: exact below 1 KiB, else with two decimals and a binary unit."""
+    if abs(n) < 1024:
+        return f"{n} B"
+    size = float(n)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        size /= 1024
+        if abs(size) < 1024 or unit == "TiB":
+            break
+    return f"{size:.2f} {unit}"
+
+
+class Slab:
+    """One backend buffer, seen by ggml as one tensor of bytes."""
+
+    __slots__ = ("base", "buffer", "context", "ends", "number", "size", "starts", "tensor", "used")
+
+    def __init__(self, buffer_type: int, size: int, number: int) -> None:
+        self.number = number
+        self.buffer = lib.buffer_alloc(buffer_type, size)
+        if not self.buffer:
+            raise MemoryError
+        self.size = size
+        self.base = lib.buffer_base(self.buffer)
+        self.context = lib.init_context(lib.InitParams(mem_size=2 * lib.tensor_overhead(), no_alloc=True))
+        self.tensor = lib.new_tensor_1d(self.context, lib.TYPE_I8, size)
+        lib.tensor_alloc(self.buffer, self.tensor, self.base)
+        self.used = 0
+        # free pieces of this slab: offset -> size, and end -> offset, to find neighbours in constant time
+        self.starts: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
+
+    def close(self) -> None:
+        lib.free_context(self.context)
+        lib.buffer_free(self.buffer)
+
+
+class Block:
+    """A piece of a slab. Dropping the last reference to it returns it to its pool.
+
+    `scratch`: it holds a value inside a running graph that nobody wants afterwards.
+    """
+
+    __slots__ = ("address", "offset", "pool", "scratch", "size", "slab")
+
+    def __init__(self, pool: Pool, slab: Slab, offset: int, size: int, scratch: bool) -> None:
+        self.pool = pool
+        self.slab = slab
+        self.offset = offset
+        self.size = size
+        self.scratch = scratch
+        self.address = slab.base + offset
+
+    def __del__(self) -> None:
+        # Only note it: this may run in the middle of the pool's own work, when the collector breaks a cycle.
+        self.pool.returned.append((self.slab, self.offset, self.size, self.scratch))
+
+
+class Storage:
+    """The memory behind one or more tensors: a block, or the pending node that will fill one.
+
+    `version` counts the writes in place. `bounds` are the least and greatest value of an int32 storage, so that
+    indices can be checked without downloading them. `label` is the operation that made it, for messages.
+    """
+
+    __slots__ = ("__weakref__", "block", "bounds", "device", "label", "nbytes", "node", "version")
+
+    def __init__(self, device: Device, nbytes: int, label: str) -> None:
+        self.device = device
+        self.nbytes = nbytes
+        self.label = label
+        self.block: Block | None = None
+        self.node: Node | None = None
+        self.version = 0
+        self.bounds: tuple[int, int] | None = None
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of device memory it takes, or will take once computed: its own, rounded up to the alignment."""
+        return self.block.size if self.block is not None else self.device.pool.rounded(self.nbytes)
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes of one device's pool.
+
+    `live`: blocks that tensors hold. `peak`: the most that was in use at once, scratch included, since the last
+    reset. `scratch`: the most that one graph used for values nobody kept, since the last reset. `cached`: reserved
+    but free. `reserved`: all backend buffers. `buffers`: (size, in use) of each backend buffer.
+    """
+
+    device: str
+    live: int
+    peak: int
+    cached: int
+    scratch: int
+    reserved: int
+    buffers: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        f = format_bytes
+        head = (
+            f"{self.device}: live {f(self.live)}, peak {f(self.peak)}, scratch {f(self.scratch)}, "
+            f"cached {f(self.cached)}, reserved {f(self.reserved)} in {len(self.buffers)} buffers"
+        )
+        return "\n".join([head, *(f"  buffer of {f(size)}: {f(used)} in use" for size, used in self.buffers)])
+
+
+class Pool:
+    """Cuts blocks from slabs of one buffer type, best fit first, and keeps the books."""
+
+    def __init__(self, device: str, buffer_type: int) -> None:
+        self.device = device
+        self.buffer_type = buffer_type
+        self.alignment = max(BLOCK_ALIGNMENT, lib.buffer_alignment(buffer_type))
+        self.max_block = lib.buffer_max_size(buffer_type)
+        self.slabs: list[Slab] = []
+        self.returned: deque[tuple[Slab, int, int, bool]] = deque()
+        self._free: list[tuple[int, int, int, Slab]] = []  # (size, number, offset, slab), sorted
+        self._made = 0
+        self._in_use = 0
+        self._scratch = 0
+        self._peak = 0
+        self._peak_scratch = 0
+
+    def rounded(self, nbytes: int) -> int:
+        """The size of the block that holds `nbytes`."""
+        return -(-nbytes // self.alignment) * self.alignment
+
+    def alloc(self, nbytes: int, scratch: bool = False) -> Block:
+        """A block of at least `nbytes`. Raises MemoryError when the device has none; nothing has changed then."""
+        if self.returned:
+            self.collect()
+        size = self.rounded(nbytes)
+        free = self._free
+        i = bisect.bisect_left(free, (size,))
+        if i == len(free):
+            self._add_slab(size)
+            i = bisect.bisect_left(free, (size,))
+        have, _, offset, slab = free.pop(i)
+        del slab.starts[offset], slab.ends[offset + have]
+        if have > size:
+            self._insert(slab, offset + size, have - size)
+        slab.used += size
+        self._in_use += size
+        if scratch:
+            self._scratch += size
+            self._peak_scratch = max(self._peak_scratch, self._scratch)
+        self._peak = max(self._peak, self._in_use)
+        return Block(self, slab, offset, size, scratch)
+
+    def keep(self, block: Block) -> None:
+        """Note that a scratch block will hold a wanted value after all."""
+        block.scratch = False
+        self._scratch -= block.size
+
+    def collect(self) -> None:
+        """Take back every block whose last reference has gone."""
+        while self.returned:
+            slab, offset, size, scratch = self.returned.popleft()
+            slab.used -= size
+            self._in_use -= size
+            if scratch:
+                self._scratch -= size
+            after = slab.starts.get(offset + size)
+            if after is not None:
+                self._remove(slab, offset + size, after)
+                size += after
+            before = slab.ends.get(offset)
+            if before is not None:
+                self._remove(slab, before, offset - before)
+                size += offset - before
+                offset = before
+            self._insert(slab, offset, size)
+
+    def trim(self) -> int:
+        """Give slabs without a block in use back to the device; returns the bytes given back."""
+        self.collect()
+        empty = [slab for slab in self.slabs if slab.used == 0]
+        for slab in empty:
+            self._remove(slab, 0, slab.size)
+            self.slabs.remove(slab)
+            slab.close()
+        return sum(slab.size for slab in empty)
+
+    def stats(self) -> MemoryStats:
+        """The pool's figures now."""
+        self.collect()
+        reserved = sum(slab.size for slab in self.slabs)
+        return MemoryStats(
+            device=self.device,
+            live=self._in_use - self._scratch,
+            peak=self._peak,
+            cached=reserved - self._in_use,
+            scratch=self._peak_scratch,
+            reserved=reserved,
+            buffers=tuple((lib.buffer_size(slab.buffer), slab.used) for slab in self.slabs),
+        )
+
+    def reset_peaks(self) -> None:
+        """Let `peak` and `scratch` start again from what is in use now."""
+        self.collect()
+        self._peak = self._in_use
+        self._peak_scratch = self._scratch
+
+    def explain(self, nbytes: int) -> OutOfMemoryError:
+        """The error for a request of `nbytes` that could not be met, with the largest holders."""
+        held = (s for s in gc.get_objects() if type(s) is Storage and s.block is not None and s.block.pool is self)
+        largest = sorted(held, key=lambda s: -s.nbytes)[:5]
+        lines = [f"  {format_bytes(s.block_bytes)} made by {s.label}" for s in largest]
+        stats = self.stats()
+        text = (
+            f"out of memory on {self.device}: {format_bytes(nbytes)} wanted, {format_bytes(stats.live)} live, "
+            f"{format_bytes(stats.reserved)} reserved; the largest single buffer here is {format_bytes(self.max_block)}"
+        )
+        return OutOfMemoryError("\n".join([text, *(["largest holders:", *lines] if lines else [])]))
+
+    def _add_slab(self, size: int) -> None:
+        want = max(size, min(MAX_SLAB, max(MIN_SLAB, sum(slab.size for slab in self.slabs))))
+        for attempt in (want, size):
+            try:
+                slab = Slab(self.buffer_type, attempt, self._made)
+                break
+            except MemoryError:
+                if attempt == size:
+                    raise
+        self._made += 1
+        self.slabs.append(slab)
+        self._insert(slab, 0, slab.size)
+
+    def _insert(self, slab: Slab, offset: int, size: int) -> None:
+        slab.starts[offset] = size
+        slab.ends[offset + size] = offset
+        bisect.insort(self._free, (size, slab.number, offset, slab))
+
+    def _remove(self, slab: Slab, offset: int, size: int) -> None:
+        del slab.starts[offset], slab.ends[offset + size]
+        key: Any = (size, slab.number, offset)
+        del self._free[bisect.bisect_left(self._free, key)]

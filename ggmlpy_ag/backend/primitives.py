@@ -1,0 +1,128 @@
+"""The ggml primitives the engine uses, and the operand layouts each one has been tested with.
+
+ggml's own `supports_op` says yes to layouts that abort or return garbage (a transposed operand of a unary
+function, a slice summed on Vulkan), so this table decides: an operand that does not have the layout named here is
+copied first. The conformance tests run every primitive on every device with every layout.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import library as lib
+from .library import F32, I32, I64, P, bind
+
+ANY = "any"  # any strides
+ROWS = "rows"  # rows side by side; a slice of rows or columns is fine
+PACKED = "packed"  # C-contiguous
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Primitive:
+    """How to append one operation to a ggml graph.
+
+    `build(context, *operands, *parameters)` returns the ggml tensor. `layouts` has one entry an operand. `writes`
+    names the operands that are written in place; such a primitive has no result of its own. `engine` is "blas" for
+    what ggml's BLAS backend computes on the CPU device's memory. `elementwise`: element i of the result depends only
+    on element i of operands of its shape, so it may be written over one of them.
+    """
+
+    name: str
+    build: Callable[..., int]
+    layouts: tuple[str, ...]
+    writes: tuple[int, ...] = ()
+    engine: str = "main"
+    elementwise: bool = False
+
+
+def _unary(name: str, function: str | None = None) -> Primitive:
+    return Primitive(name, bind(function or f"ggml_{name}", P, P, P), (ROWS,), elementwise=True)
+
+
+def _binary(name: str) -> Primitive:
+    # The second operand is repeated into the first by ggml itself.
+    return Primitive(name, bind(f"ggml_{name}", P, P, P, P), (ROWS, ANY), elementwise=True)
+
+
+ABS = _unary("abs")
+NEG = _unary("neg")
+SGN = _unary("sgn")
+EXP = _unary("exp")
+LOG = _unary("log")
+SQRT = _unary("sqrt")
+FLOOR = _unary("floor")
+RELU = _unary("relu")
+SIGMOID = _unary("sigmoid")
+TANH = _unary("tanh")
+SILU = _unary("silu")
+GELU_ERF = _unary("gelu_erf")  # exact on both; ggml_gelu goes through a float16 table on the CPU (error 3e-4)
+
+ADD = _binary("add")
+SUB = _binary("sub")
+MUL = _binary("mul")
+DIV = _binary("div")
+
+SCALE = Primitive("scale", bind("ggml_scale_bias", P, P, P, F32, F32), (PACKED,), elementwise=True)
+COPY = Primitive("copy", bind("ggml_cont", P, P, P), (ANY,))
+SUM_ROWS = Primitive("sum_rows", bind("ggml_sum_rows", P, P, P), (PACKED,))
+SOFTMAX = Primitive("softmax", bind("ggml_soft_max", P, P, P), (PACKED,))
+REPEAT = Primitive("repeat", bind("ggml_repeat_4d", P, P, P, I64, I64, I64, I64), (PACKED,))
+GET_ROWS = Primitive("get_rows", bind("ggml_get_rows", P, P, P, P), (PACKED, PACKED))
+MATMUL = Primitive("mul_mat", bind("ggml_mul_mat", P, P, P, P), (PACKED, PACKED))
+MATMUL_BLAS = Primitive("mul_mat", MATMUL.build, (PACKED, PACKED), engine="blas")
+# out_prod computes a.T @ b without a transposed copy; only BLAS does it well, and Vulkan not at all.
+OUT_PROD_BLAS = Primitive("out_prod", bind("ggml_out_prod", P, P, P, P), (PACKED, ANY), engine="blas")
+
+_clamp = bind("ggml_clamp", P, P, P, F32, F32)
+_pool_2d = bind("ggml_pool_2d", P, P, P, I32, I32, I32, I32, I32, F32, F32)
+_arange = bind("ggml_arange", P, P, F32, F32, F32)
+_repeat_back = bind("ggml_repeat_back", P, P, P, P)
+_pad = bind("ggml_pad_ext", P, P, P, *(I32,) * 8)
+_cast = bind("ggml_cast", P, P, P, I32)
+_adamw = bind("ggml_opt_step_adamw", P, P, P, P, P, P, P)
+_sgd = bind("ggml_opt_step_sgd", P, P, P, P, P)
+
+
+def _set_flag(tensor: int, flag: int) -> None:
+    ctypes.c_int32.from_address(tensor + lib.Field.flags).value |= flag
+
+
+def _build_clamp(context: int, a: int, low: float, high: float) -> int:
+    # ggml_clamp makes a view of its operand and overwrites it. Without the link it is an operation like others.
+    tensor: int = _clamp(context, a, low, high)
+    ctypes.c_void_p.from_address(tensor + lib.Field.view_src).value = None
+    return tensor
+
+
+def _build_row_max(context: int, a: int, columns: int) -> int:
+    return int(_pool_2d(context, a, lib.POOL_MAX, columns, 1, columns, 1, 0.0, 0.0))
+
+
+def _build_sum_middle(context: int, a: int, inner: int, outer: int) -> int:
+    # the second operand only tells the shape
+    return int(_repeat_back(context, a, lib.new_tensor_4d(context, lib.TYPE_F32, inner, 1, outer, 1)))
+
+
+def _build_adamw(context: int, weight: int, grad: int, first: int, second: int, parameters: int) -> int:
+    _set_flag(weight, lib.FLAG_PARAM)  # ggml asserts it
+    return int(_adamw(context, weight, grad, first, second, parameters))
+
+
+def _build_sgd(context: int, weight: int, grad: int, parameters: int) -> int:
+    _set_flag(weight, lib.FLAG_PARAM)
+    return int(_sgd(context, weight, grad, parameters))
+
+
+CLAMP = Primitive("clamp", _build_clamp, (PACKED,))
+ROW_MAX = Primitive("row_max", _build_row_max, (PACKED,))
+SUM_MIDDLE = Primitive("sum_middle", _build_sum_middle, (PACKED,))  # (outer, n, inner) -> (outer, 1, inner)
+PAD = Primitive("pad", _pad, (PACKED,))  # zeros before and after each dimension, the fastest first
+ARANGE = Primitive("arange", lambda ctx, n: _arange(ctx, 0.0, float(n), 1.0), ())
+TO_FLOAT = Primitive("to_float", lambda ctx, a: _cast(ctx, a, lib.TYPE_F32), (PACKED,))
+TO_INT = Primitive("to_int", lambda ctx, a: _cast(ctx, a, lib.TYPE_I32), (PACKED,))
+
+ASSIGN = Primitive("assign", bind("ggml_cpy", P, P, P, P), (ANY, ANY), writes=(1,))
+ADAMW_STEP = Primitive("adamw_step", _build_adamw, (PACKED,) * 5, writes=(0, 2, 3))
+SGD_STEP = Primitive("sgd_step", _build_sgd, (PACKED,) * 3, writes=(0,))

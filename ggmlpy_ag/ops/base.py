@@ -1,0 +1,153 @@
+"""What every family of operations shares: checking operands, and recording one primitive."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend import devices
+from ..backend import primitives as prim
+from ..backend.array import FLOAT, MAX_DIMS, Array, Shape
+from ..backend.devices import Device
+from ..backend.primitives import Primitive
+from ..tensor import Tensor, TensorLike, as_numpy
+
+
+def number(value: Any) -> float | None:
+    """A Python or NumPy real number as a float, None for anything else."""
+    if isinstance(value, (bool, int, float)) or (isinstance(value, numbers.Real) and not isinstance(value, Tensor)):
+        return float(value)
+    if isinstance(value, np.bool_):
+        return float(bool(value))
+    return None
+
+
+def floats(op: str, *values: TensorLike) -> tuple[Tensor, ...]:
+    """Operands as float32 tensors on one device; numbers and arrays go where the tensors among them are.
+
+    Raises:
+        TypeError: an int32 tensor, or something that is no number. ValueError: tensors on different devices.
+    """
+    device: Device | None = None
+    for value in values:
+        if type(value) is Tensor:
+            if value._array.dtype is not FLOAT:
+                raise TypeError(
+                    f'{op} takes float32, but an operand of shape {value.shape} is {value.dtype}: use astype("float32")'
+                )
+            here = value._array.storage.device
+            if device is not None and here is not device:
+                raise ValueError(f"{op}: operands are on {device.name} and {here.name}; move one with .to(device)")
+            device = here
+    where = device or devices.get()
+    return tuple(v if type(v) is Tensor else from_host(op, v, where) for v in values)
+
+
+def from_host(op: str, value: TensorLike, device: Device) -> Tensor:
+    """A number or array as a float32 tensor on this device."""
+    constant = number(value)
+    if constant is not None:
+        return Tensor(device.constant(constant))
+    return Tensor(device.upload(as_numpy(value, FLOAT, f"{op}: an operand")))
+
+
+def broadcast(op: str, *shapes: Shape) -> Shape:
+    """The shape NumPy broadcasts these to.
+
+    Raises:
+        ValueError: naming the operation and the shapes.
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"{op}: shapes {' and '.join(map(str, shapes))} do not broadcast") from None
+
+
+def one_axis(op: str, axis: int, ndim: int) -> int:
+    """A non-negative axis. Raises IndexError when it is out of range, TypeError when it is no integer."""
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+        raise TypeError(f"{op}: axis must be an integer, not {axis!r}")
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"{op}: axis {axis} is out of range for {ndim} dimensions")
+    return int(axis) % ndim
+
+
+def some_axes(op: str, axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Sorted non-negative axes; None means all. Raises as `one_axis`, and ValueError for an axis named twice."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = sorted(one_axis(op, a, ndim) for a in given)  # type: ignore[arg-type]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{op}: axes {tuple(given)} name one dimension twice")
+    return tuple(axes)
+
+
+def int_shape(op: str, shape: Sequence[Any]) -> Shape:
+    """Extents as Python integers. Raises TypeError for anything else."""
+    for n in shape:
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+            raise TypeError(f"{op}: extents must be integers, not {n!r}")
+    return tuple(int(n) for n in shape)
+
+
+def check_dims(op: str, shape: Shape) -> None:
+    """Raise ValueError for more dimensions than ggml has."""
+    if len(shape) > MAX_DIMS:
+        raise ValueError(f"{op}: shape {shape} has more than {MAX_DIMS} dimensions")
+
+
+# ---------------------------------------------------------------- arrays: one primitive each, no tape
+
+
+def unary(primitive: Primitive, a: Array, *parameters: Any) -> Array:
+    """A primitive whose result has its operand's shape."""
+    return a.storage.device.graph.record(primitive, (a,), a.shape, FLOAT, *parameters)
+
+
+def binary(op: str, primitive: Primitive, a: Array, b: Array) -> Array:
+    """An elementwise primitive of two operands, broadcast both ways; ggml itself repeats only the second."""
+    if a.shape == b.shape:
+        shape = a.shape
+    else:
+        shape = broadcast(op, a.shape, b.shape)
+        if a.shape != shape:
+            if b.shape == shape and primitive in (prim.ADD, prim.MUL):
+                a, b = b, a
+            else:
+                a = expanded(a, shape)
+    return a.storage.device.graph.record(primitive, (a, b), shape, FLOAT)
+
+
+def expanded(a: Array, shape: Shape) -> Array:
+    """Repeated to a shape it broadcasts to."""
+    extents = (*reversed(shape), 1, 1, 1, 1)[:4]
+    return a.storage.device.graph.record(prim.REPEAT, (a,), shape, a.dtype, *extents)
+
+
+def scaled(a: Array, factor: float, offset: float = 0.0) -> Array:
+    """a * factor + offset."""
+    return unary(prim.SCALE, a, factor, offset)
+
+
+def packed(a: Array) -> Array:
+    """In C order, copied if need be."""
+    return a.storage.device.graph.packed(a)
+
+
+def reshaped(a: Array, shape: Shape) -> Array:
+    """In another shape of the same size; copied if it is not packed."""
+    return packed(a).reshaped(shape)
+
+
+def equal_mask(a: Array, b: Array) -> Array:
+    """1 where a == b, else 0; b broadcasts to a. NaN counts as equal to everything (sgn(NaN) is 0 in ggml)."""
+    return scaled(unary(prim.SGN, unary(prim.ABS, binary("equal", prim.SUB, a, b))), -1.0, 1.0)
+
+
+def nan_mask(a: Array) -> Array:
+    """1 where a is NaN, else 0: sgn(|a| + 1) is 1 for every number, and 0 for NaN."""
+    return scaled(unary(prim.SGN, scaled(unary(prim.ABS, a), 1.0, 1.0)), -1.0, 1.0)

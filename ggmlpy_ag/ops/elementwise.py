@@ -1,0 +1,254 @@
+"""Arithmetic and functions of single elements, with NumPy broadcasting.
+
+A number as operand becomes a factor or an offset of one fused multiply-add (`scale`), without a tensor of its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..backend import primitives as prim
+from ..backend.array import Array
+from ..tape import record
+from ..tensor import Tensor, TensorLike
+from . import base
+from .base import floats, number, scaled, unary
+from .reduce import sum_to
+
+
+def _affine(op: str, x: TensorLike, factor: float, offset: float) -> Tensor:
+    (x,) = floats(op, x)
+    out = Tensor(scaled(x._array, factor, offset))
+    return record(op, out, (x,), lambda g: (g if factor == 1.0 else _affine("scale", g, factor, 0.0),))
+
+
+def add(a: TensorLike, b: TensorLike) -> Tensor:
+    """a + b."""
+    if (c := number(b)) is not None:
+        return _affine("add", a, 1.0, c)
+    if (c := number(a)) is not None:
+        return _affine("add", b, 1.0, c)
+    a, b = floats("add", a, b)
+    out = Tensor(base.binary("add", prim.ADD, a._array, b._array))
+    shape_a, shape_b = a.shape, b.shape
+    return record("add", out, (a, b), lambda g: (sum_to(g, shape_a), sum_to(g, shape_b)))
+
+
+def sub(a: TensorLike, b: TensorLike) -> Tensor:
+    """a - b."""
+    if (c := number(b)) is not None:
+        return _affine("sub", a, 1.0, -c)
+    if (c := number(a)) is not None:
+        return _affine("sub", b, -1.0, c)
+    a, b = floats("sub", a, b)
+    out = Tensor(base.binary("sub", prim.SUB, a._array, b._array))
+    shape_a, shape_b = a.shape, b.shape
+    return record("sub", out, (a, b), lambda g: (sum_to(g, shape_a), sum_to(-g, shape_b)))
+
+
+def mul(a: TensorLike, b: TensorLike) -> Tensor:
+    """a * b."""
+    if (c := number(b)) is not None:
+        return _affine("mul", a, c, 0.0)
+    if (c := number(a)) is not None:
+        return _affine("mul", b, c, 0.0)
+    a, b = floats("mul", a, b)
+    out = Tensor(base.binary("mul", prim.MUL, a._array, b._array))
+    shape_a, shape_b = a.shape, b.shape
+    saved_a, saved_b = _needed(a, b), _needed(b, a)  # an operand is needed for its partner's gradient
+
+    def grad(g: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        return (
+            None if saved_b is None else sum_to(g * saved_b, shape_a),
+            None if saved_a is None else sum_to(g * saved_a, shape_b),
+        )
+
+    return record("mul", out, (a, b), grad)
+
+
+def _needed(value: Tensor, partner: Tensor) -> Tensor | None:
+    return value if partner.requires_grad else None
+
+
+def div(a: TensorLike, b: TensorLike) -> Tensor:
+    """a / b. By a number it is a product with its reciprocal (within one unit in the last place)."""
+    c = number(b)
+    if c is not None and number(a) is None:
+        reciprocal = 1.0 / c if c else math.copysign(math.inf, c)
+        if c == 0 or 1e-38 < abs(reciprocal) < 3e38:
+            return _affine("div", a, reciprocal, 0.0)
+    a, b = floats("div", a, b)
+    out = Tensor(base.binary("div", prim.DIV, a._array, b._array))
+    shape_a, shape_b = a.shape, b.shape
+    divisor = b
+    quotient = _needed(out, b)
+
+    def grad(g: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        part = g / divisor
+        return sum_to(part, shape_a), None if quotient is None else sum_to(-(part * quotient), shape_b)
+
+    return record("div", out, (a, b), grad)
+
+
+def neg(x: TensorLike) -> Tensor:
+    """-x."""
+    (x,) = floats("neg", x)
+    return record("neg", Tensor(unary(prim.NEG, x._array)), (x,), lambda g: (-g,))
+
+
+def scale(x: TensorLike, factor: float, offset: float = 0.0) -> Tensor:
+    """x * factor + offset, for two numbers.
+
+    Raises:
+        TypeError: the factor or the offset is no number.
+    """
+    s, o = number(factor), number(offset)
+    if s is None or o is None:
+        raise TypeError(f"scale takes numbers, not {type(factor).__name__} and {type(offset).__name__}: use mul and add")
+    return _affine("scale", x, s, o)
+
+
+def exp(x: TensorLike) -> Tensor:
+    """e to the power x."""
+    (x,) = floats("exp", x)
+    out = Tensor(unary(prim.EXP, x._array))
+    return record("exp", out, (x,), lambda g: (g * out,))
+
+
+def log(x: TensorLike) -> Tensor:
+    """Natural logarithm: -inf at 0, NaN below."""
+    (x,) = floats("log", x)
+    return record("log", Tensor(unary(prim.LOG, x._array)), (x,), lambda g: (g / x,))
+
+
+def sqrt(x: TensorLike) -> Tensor:
+    """Square root: NaN below 0. The gradient at 0 is infinite, as in PyTorch."""
+    (x,) = floats("sqrt", x)
+    out = Tensor(unary(prim.SQRT, x._array))
+    return record("sqrt", out, (x,), lambda g: (g / (out * 2.0),))
+
+
+def abs(x: TensorLike) -> Tensor:
+    """Absolute value. The gradient at 0 is 0, as in PyTorch."""
+    (x,) = floats("abs", x)
+    return record("abs", Tensor(unary(prim.ABS, x._array)), (x,), lambda g: (g * sign(x),))
+
+
+def sign(x: TensorLike) -> Tensor:
+    """-1, 0 or 1 by the sign of x; 0 for NaN. Its gradient is 0."""
+    (x,) = floats("sign", x)
+    return Tensor(unary(prim.SGN, x._array))
+
+
+def clamp(x: TensorLike, low: float | None = None, high: float | None = None) -> Tensor:
+    """x limited to [low, high]; either may be left out. The gradient is 1 inside and at both limits, as in PyTorch.
+
+    Raises:
+        ValueError: both limits left out, or low > high. TypeError: a limit is no number.
+    """
+    (x,) = floats("clamp", x)
+    limits = [-math.inf if low is None else number(low), math.inf if high is None else number(high)]
+    if None in limits:
+        raise TypeError(f"clamp: limits must be numbers, not {low!r} and {high!r}")
+    if low is None and high is None:
+        raise ValueError("clamp: give at least one of low and high")
+    if limits[0] > limits[1]:  # type: ignore[operator]
+        raise ValueError(f"clamp: low {low} is above high {high}")
+    out = Tensor(_clamped(x._array, *limits))  # type: ignore[arg-type]
+    return record("clamp", out, (x,), lambda g: (g * _inside(x, limits),))  # type: ignore[arg-type]
+
+
+def _clamped(a: Array, low: float, high: float) -> Array:
+    # ggml clamps NaN to high on the CPU and to low on Vulkan; adding sqrt(-1) where a is NaN makes it NaN again.
+    lost = unary(prim.SQRT, scaled(base.nan_mask(a), -1.0))
+    return base.binary("clamp", prim.ADD, unary(prim.CLAMP, a, low, high), lost)
+
+
+def _inside(x: Tensor, limits: list[float]) -> Tensor:
+    """1 where x is not beyond a limit, else 0."""
+    return Tensor(base.equal_mask(x._array, unary(prim.CLAMP, x._array, *limits)))
+
+
+# ---------------------------------------------------------------- powers
+
+
+def pow(a: TensorLike, b: TensorLike) -> Tensor:
+    """a ** b, as NumPy has it: NaN for a negative base and a fractional exponent, 1 for an exponent of 0.
+
+    A number as exponent is computed by repeated multiplication, with sqrt for halves and exp(f * log(a)) for other
+    fractions f; a tensor as exponent by exp(b * log|a|) and the sign, whose relative error grows with |b log a|
+    (about 5e-6 at the ends of the float32 range).
+    """
+    exponent = number(b)
+    if exponent is not None and number(a) is None:
+        return _pow_number(a, exponent)
+    a, b = floats("pow", a, b)
+    out = Tensor(_pow_arrays(a._array, b._array))
+    shape_a, shape_b = a.shape, b.shape
+    base_, exponent_ = a, b
+    power = _needed(out, b)
+
+    def grad(g: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        to_base = sum_to(g * exponent_ * pow(base_, exponent_ - 1.0), shape_a)
+        if power is None:
+            return to_base, None
+        # a**b log(a), and 0 where a is 0: log is kept finite there
+        return to_base, sum_to(g * power * log(base_ + (1.0 - abs(sign(base_)))), shape_b)
+
+    return record("pow", out, (a, b), grad)
+
+
+def _pow_number(x: TensorLike, exponent: float) -> Tensor:
+    (x,) = floats("pow", x)
+    out = Tensor(_pow_array(x._array, exponent))
+    if exponent == 0.0:
+        return out  # 1 whatever x is
+    return record("pow", out, (x,), lambda g: (g * scale(_pow_number(x, exponent - 1.0), exponent),))
+
+
+def _pow_array(a: Array, exponent: float) -> Array:
+    if exponent == 0.0:
+        return base.expanded(a.device.constant(1.0), a.shape)
+    if exponent < 0.0:
+        one = base.expanded(a.device.constant(1.0), a.shape)
+        return base.binary("pow", prim.DIV, one, _pow_array(a, -exponent))
+    whole, fraction = divmod(exponent, 1.0)
+    if not math.isfinite(exponent) or whole > 64:
+        return _pow_arrays(a, a.device.constant(exponent))
+    result: Array | None = None
+    if fraction == 0.5:
+        result = unary(prim.SQRT, a)
+    elif fraction:
+        result = unary(prim.EXP, scaled(unary(prim.LOG, a), fraction))
+    square, n = a, int(whole)
+    while n:
+        if n & 1:
+            result = square if result is None else base.binary("pow", prim.MUL, result, square)
+        n >>= 1
+        if n:
+            square = base.binary("pow", prim.MUL, square, square)
+    assert result is not None
+    return result
+
+
+def _pow_arrays(a: Array, b: Array) -> Array:
+    def mul(x: Array, y: Array) -> Array:
+        return base.binary("pow", prim.MUL, x, y)
+
+    shape = base.broadcast("pow", a.shape, b.shape)
+    a, b = (v if v.shape == shape else base.expanded(v, shape) for v in (a, b))
+    # log|a| is kept finite, so that 0 * log(0) is 0 and 0 ** 0 is 1
+    size = unary(prim.CLAMP, unary(prim.LOG, unary(prim.ABS, a)), -3e38, 3e38)
+    size = base.binary("pow", prim.ADD, size, unary(prim.SQRT, scaled(base.nan_mask(a), -1.0)))
+    negative = unary(prim.RELU, unary(prim.NEG, unary(prim.SGN, a)))
+    whole = unary(prim.FLOOR, b)
+    fractional = unary(prim.SGN, base.binary("pow", prim.SUB, b, whole))
+    half = scaled(whole, 0.5)
+    odd = scaled(base.binary("pow", prim.SUB, half, unary(prim.FLOOR, half)), 2.0)  # 1 for an odd whole exponent
+    sign_ = scaled(mul(negative, odd), -2.0, 1.0)
+    # log(1) is 0, and log(-1) the NaN of a negative base with a fractional exponent
+    undefined = unary(prim.LOG, scaled(mul(negative, fractional), -2.0, 1.0))
+    return mul(sign_, unary(prim.EXP, base.binary("pow", prim.ADD, mul(b, size), undefined)))
+
+
+__all__ = ["abs", "add", "clamp", "div", "exp", "log", "mul", "neg", "pow", "scale", "sign", "sqrt", "sub"]

@@ -1,0 +1,95 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..backend import primitives as prim
+from ..backend.array import FLOAT, Array, Shape
+from ..tape import record
+from ..tensor import Tensor, TensorLike
+from . import base
+from .base import floats
+from .reduce import sum_to
+
+BLAS_WORK = 32 * 32 * 32  # multiply-adds; below, handing over to BLAS costs more than it saves
+
+
+def matmul(a: TensorLike, b: TensorLike) -> Tensor:
+    """Matrix product, as `numpy.matmul` has it: (..., m, k) @ (..., k, n) -> (..., m, n), leading dimensions broadcast.
+
+    An operand of one dimension is a row on the left and a column on the right, and that dimension leaves the result.
+
+    Raises:
+        ValueError: the inner extents differ, an operand is a scalar, or the leading dimensions do not broadcast.
+    """
+    a, b = floats("matmul", a, b)
+    if not a.shape or not b.shape:
+        raise ValueError(f"matmul: shapes {a.shape} and {b.shape}: a scalar has no matrix product, use *")
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ValueError(
+            f"matmul: shapes {a.shape} and {b.shape} do not fit: {a.shape[-1]} columns on the left, "
+            f"{b.shape[-2 if b.ndim > 1 else 0]} rows on the right"
+        )
+    if a.ndim == 1:
+        row = matmul(a.reshape(1, -1), b)
+        return row.reshape(row.shape[:-2] + row.shape[-1:])
+    if b.ndim == 1:
+        column = matmul(a, b.reshape(-1, 1))
+        return column.reshape(column.shape[:-1])
+    out = Tensor(_matmul(a._array, b._array))
+    shape_a, shape_b = a.shape, b.shape
+    left = a if b.requires_grad else None  # each operand is needed for its partner's gradient
+    right = b if a.requires_grad else None
+
+    def grad(g: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        to_a = None if right is None else sum_to(matmul(g, right.transpose(-1, -2)), shape_a)
+        if left is None:
+            return to_a, None
+        if len(shape_b) == 2:  # one matrix for the whole batch: its gradient is one product over all rows
+            return to_a, matmul(left.reshape(-1, shape_a[-1]).T, g.reshape(-1, shape_b[-1]))
+        return to_a, sum_to(matmul(left.transpose(-1, -2), g), shape_b)
+
+    return record("matmul", out, (a, b), grad)
+
+
+def _matmul(a: Array, b: Array) -> Array:
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    batch = base.broadcast("matmul", a.shape[:-2], b.shape[:-2])
+    if len(b.shape) == 2 and len(a.shape) > 2:  # one matrix for all: a single product of all rows
+        flat = base.reshaped(a, (prod(a.shape[:-1]), k))
+        return _matmul(flat, b).reshaped((*batch, m, n))
+    if not batch:
+        return _matmul_2d(a, b)
+    shape: Shape = (*batch, m, n)
+    # ggml multiplies rows with rows, and broadcasts its first operand, our right one, alone
+    columns = b.swapped()
+    if a.shape[:-2] != batch:
+        a = base.expanded(a, (*batch, m, k))
+    if columns.shape[:-2] != batch and not a.device.is_cpu:  # Vulkan broadcasts two dimensions less
+        columns = base.expanded(columns, (*batch, n, k))
+    return a.device.graph.record(prim.MATMUL, (columns, a), shape, FLOAT)
+
+
+def _matmul_2d(a: Array, b: Array) -> Array:
+    """(m, k) @ (k, n). ggml's mul_mat takes rows times rows: the right operand transposed.
+
+    A layer's x @ w.T is that already, w being stored (out, in). BLAS takes the two products of its gradient without
+    a transposed copy too, as an out_prod; elsewhere the copy is made.
+    """
+    graph = a.device.graph
+    m, k, n = a.shape[0], a.shape[1], b.shape[1]
+    columns = b.swapped()
+    blas = bool(a.device.blas) and m * k * n >= BLAS_WORK
+    if not blas:
+        return graph.record(prim.MATMUL, (columns, a), (m, n), FLOAT)
+    if columns.packed:
+        return graph.record(prim.MATMUL_BLAS, (columns, base.packed(a)), (m, n), FLOAT)
+    # out_prod's second operand is a.T, packed itself or as the transpose of a packed a
+    rows = a.swapped()
+    if not rows.packed and not a.packed:
+        rows = base.packed(a).swapped()
+    return graph.record(prim.OUT_PROD_BLAS, (base.packed(b), rows), (m, n), FLOAT)
+
+
+__all__ = ["matmul"]

@@ -1,0 +1,31 @@
+"""Tensor's operators and methods: each is the operation of the same name."""
+
+from __future__ import annotations
+
+from ..tensor import Tensor
+from . import activation, elementwise, linalg, reduce, shape
+
+Tensor.__add__ = elementwise.add  # type: ignore[method-assign]
+Tensor.__sub__ = elementwise.sub  # type: ignore[method-assign]
+Tensor.__mul__ = elementwise.mul  # type: ignore[method-assign]
+Tensor.__truediv__ = elementwise.div  # type: ignore[method-assign]
+Tensor.__pow__ = elementwise.pow  # type: ignore[method-assign]
+Tensor.__matmul__ = linalg.matmul  # type: ignore[method-assign]
+Tensor.__radd__ = lambda self, other: elementwise.add(other, self)  # type: ignore[method-assign]
+Tensor.__rsub__ = lambda self, other: elementwise.sub(other, self)  # type: ignore[method-assign]
+Tensor.__rmul__ = lambda self, other: elementwise.mul(other, self)  # type: ignore[method-assign]
+Tensor.__rtruediv__ = lambda self, other: elementwise.div(other, self)  # type: ignore[method-assign]
+Tensor.__rpow__ = lambda self, other: elementwise.pow(other, self)  # type: ignore[method-assign]
+Tensor.__rmatmul__ = lambda self, other: linalg.matmul(other, self)  # type: ignore[method-assign]
+Tensor.__neg__ = elementwise.neg  # type: ignore[method-assign]
+Tensor.__pos__ = lambda self: self  # type: ignore[method-assign]
+Tensor.__abs__ = elementwise.abs  # type: ignore[method-assign]
+Tensor.__getitem__ = shape.getitem  # type: ignore[method-assign]
+Tensor.T = property(shape.transpose)  # type: ignore[method-assign, assignment]
+
+for module in (activation, elementwise, reduce, shape):
+    for name in (
+        "abs argmax astype clamp exp log log_softmax mean permute relu reshape sigmoid softmax sqrt sum tanh to transpose"
+    ).split():
+        if hasattr(module, name) and name in module.__all__:
+            setattr(Tensor, name, getattr(module, name))

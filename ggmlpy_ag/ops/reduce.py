@@ -1,0 +1,165 @@
+"""Sums, means and their adjoint, broadcasting; argmax."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..backend import primitives as prim
+from ..backend.array import FLOAT, INT, Array, Shape
+from ..tape import record
+from ..tensor import Axes, Tensor, TensorLike
+from . import base
+from .base import check_dims, floats, int_shape, one_axis, packed, scaled, some_axes
+
+LONGEST_SUM = 256  # float32 values added one after another; longer sums are made of such parts
+
+
+def sum(x: TensorLike, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Sum over some axes (all by default); float32, added in parts so that the error grows slowly.
+
+    Args:
+        x: float32, any shape.
+        axis: an axis or several, negative ones counted from the last.
+        keepdims: leave the summed axes in the shape, with extent 1.
+    """
+    (x,) = floats("sum", x)
+    axes = some_axes("sum", axis, x.ndim)
+    out = Tensor(_shaped(_sum(x._array, axes), x.shape, axes, keepdims))
+    return record("sum", out, (x,), _spread(x.shape, axes, 1.0))
+
+
+def mean(x: TensorLike, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Arithmetic mean over some axes (all by default). Arguments as in `sum`."""
+    (x,) = floats("mean", x)
+    axes = some_axes("mean", axis, x.ndim)
+    factor = 1.0 / prod(x.shape[i] for i in axes)
+    out = Tensor(_shaped(scaled(_sum(x._array, axes), factor), x.shape, axes, keepdims))
+    return record("mean", out, (x,), _spread(x.shape, axes, factor))
+
+
+def _spread(shape: Shape, axes: tuple[int, ...], factor: float):  # type: ignore[no-untyped-def]
+    """The rule of a sum times a factor: its gradient goes to every summed element."""
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
+
+    def grad(g: Tensor) -> tuple[Tensor]:
+        g = g if factor == 1.0 else g * factor
+        return (broadcast_to(g.reshape(kept), shape),)
+
+    return grad
+
+
+def broadcast_to(x: TensorLike, shape: Shape) -> Tensor:
+    """Repeat to a shape that NumPy broadcasts `x` to.
+
+    Raises:
+        ValueError: it does not broadcast to that shape.
+    """
+    (x,) = floats("broadcast_to", x)
+    shape = int_shape("broadcast_to", shape)
+    check_dims("broadcast_to", shape)
+    before = x.shape
+    if before == shape:
+        return x
+    if any(n < 1 for n in shape) or base.broadcast("broadcast_to", before, shape) != shape:
+        raise ValueError(f"broadcast_to: shape {before} does not broadcast to {shape}")
+    out = Tensor(base.expanded(x._array, shape))
+    return record("broadcast_to", out, (x,), lambda g: (sum_to(g, before),))
+
+
+def sum_to(x: Tensor, shape: Shape) -> Tensor:
+    """The adjoint of broadcasting: sum until it has this shape. What a rule uses for a broadcast operand."""
+    if x.shape == shape:
+        return x
+    before = x.shape
+    extra = len(before) - len(shape)
+    axes = tuple(i for i, n in enumerate(before) if i < extra or (shape[i - extra] == 1 and n != 1))
+    out = Tensor(base.reshaped(_sum(x._array, axes), shape))
+    return record("sum_to", out, (x,), lambda g: (broadcast_to(g, before),))
+
+
+def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Index (int32) of the greatest value along an axis, or in the flattened tensor; no gradient.
+
+    Of equal values the first counts, and NaN counts as greatest, as in NumPy. ggml's own argmax returns the last of
+    equal values on the CPU and the first on Vulkan, so it is composed here. Exact up to 2**24 values along the axis.
+    """
+    (x,) = floats("argmax", x)
+    if axis is None:
+        a, shape = base.reshaped(x._array, (1, x.size)), ((1,) * x.ndim if keepdims else ())
+    else:
+        i = one_axis("argmax", axis, x.ndim)
+        moved = x._array.permuted((*(k for k in range(x.ndim) if k != i), i))
+        a = base.reshaped(moved, (prod(moved.shape[:-1]), moved.shape[-1]))
+        shape = tuple(1 if k == i else n for k, n in enumerate(x.shape) if keepdims or k != i)
+    n = a.shape[1]
+    graph = a.device.graph
+    rank = base.binary("argmax", prim.ADD, base.equal_mask(a, row_max(a)), base.nan_mask(a))
+    best = base.equal_mask(rank, row_max(rank))
+    backwards = scaled(graph.record(prim.ARANGE, (), (n,), FLOAT, n), -1.0, float(n))  # n, n-1, .. 1
+    first = row_max(base.binary("argmax", prim.MUL, best, backwards))
+    index = graph.record(prim.TO_INT, (scaled(first, -1.0, float(n)),), first.shape, INT)
+    index.storage.bounds = (0, n - 1)
+    return Tensor(index.reshaped(shape))
+
+
+# ---------------------------------------------------------------- on arrays
+
+
+def row_max(a: Array) -> Array:
+    """The greatest value of each row, NaN aside: (n, columns) -> (n, 1). ggml has it only as a pooling."""
+    a = packed(a)
+    rows, columns = prod(a.shape[:-1]), a.shape[-1]
+    result = a.device.graph.record(
+        prim.ROW_MAX, (a.reshaped((rows, columns)),), (rows, 1), FLOAT, columns
+    )
+    return result.reshaped((*a.shape[:-1], 1))
+
+
+def _shaped(a: Array, before: Shape, axes: tuple[int, ...], keepdims: bool) -> Array:
+    shape = tuple(1 if i in axes else n for i, n in enumerate(before) if keepdims or i not in axes)
+    return a.reshaped(shape)
+
+
+def _sum(a: Array, axes: tuple[int, ...]) -> Array:
+    """Sum over sorted axes, which keep extent 1; one run of neighbouring axes after another, the last run first."""
+    a = packed(a)
+    shape = list(a.shape)
+    runs: list[tuple[int, int]] = []
+    for axis in axes:
+        if runs and runs[-1][1] == axis:
+            runs[-1] = (runs[-1][0], axis + 1)
+        else:
+            runs.append((axis, axis + 1))
+    for start, stop in reversed(runs):
+        outer, length, inner = prod(shape[:start]), prod(shape[start:stop]), prod(shape[stop:])
+        a = _sum_middle(a.reshaped((outer, length, inner)))
+        shape[start:stop] = [1] * (stop - start)
+    return a.reshaped(tuple(shape))
+
+
+def _sum_middle(a: Array) -> Array:
+    """(outer, length, inner) -> (outer, 1, inner), in parts of at most LONGEST_SUM elements."""
+    outer, length, inner = a.shape
+    if length == 1:
+        return a
+    part = next((k for k in range(LONGEST_SUM, 15, -1) if length % k == 0), 0) if length > LONGEST_SUM else length
+    if part:
+        folded = _sum_short(a.reshaped((outer * (length // part), part, inner)))
+        return _sum_middle(folded.reshaped((outer, length // part, inner)))
+    # no divisor of a useful size: the longest stretch that has one, and the rest
+    cut = length // LONGEST_SUM * LONGEST_SUM
+    head = packed(a.view((outer, cut, inner), a.strides))
+    tail = packed(a.view((outer, length - cut, inner), a.strides, a.offset + cut * inner))
+    return base.binary("sum", prim.ADD, _sum_middle(head), _sum_middle(tail))
+
+
+def _sum_short(a: Array) -> Array:
+    outer, length, inner = a.shape
+    graph = a.device.graph
+    if inner == 1:
+        return graph.record(prim.SUM_ROWS, (a.reshaped((outer, length)),), (outer, 1), FLOAT).reshaped((outer, 1, 1))
+    # Adding rows to one another is 80 times as fast on the CPU as a transposed copy and sums of its rows.
+    return graph.record(prim.SUM_MIDDLE, (a,), (outer, 1, inner), FLOAT, inner, outer)
+
+
+__all__ = ["argmax", "broadcast_to", "mean", "sum"]

@@ -1,0 +1,225 @@
+"""Shape and selection: views that share their operand's storage, and padding, the adjoint of slicing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backend import devices
+from ..backend import primitives as prim
+from ..backend.array import FLOAT, INT, Shape
+from ..tape import record
+from ..tensor import Index, Tensor, TensorLike, parse_dtype
+from . import base
+from .base import check_dims, floats, int_shape, one_axis
+
+
+def _any(op: str, x: TensorLike) -> Tensor:
+    """A tensor of either dtype."""
+    return x if type(x) is Tensor else floats(op, x)[0]
+
+
+def reshape(x: TensorLike, *shape: Any) -> Tensor:
+    """The same elements, in C order, in another shape; one extent may be -1. A view where `x` is contiguous.
+
+    Raises:
+        ValueError: the sizes differ, an extent is negative or zero, more than one is -1, or there are more than four.
+    """
+    x = _any("reshape", x)
+    wanted = int_shape("reshape", _spread_out(shape))
+    known = prod(n for n in wanted if n != -1)
+    if wanted.count(-1) > 1 or any(n < 1 and n != -1 for n in wanted):
+        raise ValueError(f"reshape: extents must be positive, and at most one -1, not {wanted}")
+    if (-1 in wanted and x.size % known) or (-1 not in wanted and known != x.size):
+        raise ValueError(f"reshape: shape {x.shape} of {x.size} elements does not fit {wanted}")
+    target = tuple(x.size // known if n == -1 else n for n in wanted)
+    check_dims("reshape", target)
+    before = x.shape
+    return record("reshape", Tensor(base.reshaped(x._array, target)), (x,), lambda g: (reshape(g, before),))
+
+
+def _spread_out(arguments: tuple[Any, ...]) -> Sequence[Any]:
+    """f(2, 3), f((2, 3)) and f([2, 3]) mean the same."""
+    if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
+        return arguments[0]
+    return arguments
+
+
+def permute(x: TensorLike, *axes: Any) -> Tensor:
+    """The dimensions in another order: a view.
+
+    Raises:
+        ValueError: the axes are not each dimension once. IndexError: there is no such axis.
+    """
+    x = _any("permute", x)
+    given = _spread_out(axes)
+    order = tuple(one_axis("permute", a, x.ndim) for a in given)
+    if sorted(order) != list(range(x.ndim)):
+        raise ValueError(f"permute: {tuple(given)} does not name each of {x.ndim} dimensions once")
+    back = tuple(order.index(i) for i in range(x.ndim))
+    return record("permute", Tensor(x._array.permuted(order)), (x,), lambda g: (permute(g, back),))
+
+
+def transpose(x: TensorLike, *axes: Any) -> Tensor:
+    """Two dimensions swapped, or all reversed when none is named (NumPy's `.T`): a view.
+
+    Raises:
+        ValueError: one or more than two axes. IndexError: there is no such axis.
+    """
+    x = _any("transpose", x)
+    given = _spread_out(axes)
+    order = list(range(x.ndim))
+    if not given:
+        order.reverse()
+    elif len(given) == 2:
+        i, j = (one_axis("transpose", a, x.ndim) for a in given)
+        order[i], order[j] = j, i
+    else:
+        raise ValueError(f"transpose: name two axes or none, not {tuple(given)}; permute takes all of them")
+    back = tuple(order.index(i) for i in range(x.ndim))
+    return record("transpose", Tensor(x._array.permuted(tuple(order))), (x,), lambda g: (permute(g, back),))
+
+
+def getitem(x: Tensor, index: Index) -> Tensor:
+    """x[index] for integers, slices with a positive step, None and ...: a view.
+
+    Raises:
+        IndexError: an integer out of range, or too many indices. TypeError: another kind of index.
+        ValueError: a step that is not positive, or nothing selected.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    cuts, shape = _parse_index(x.shape, items)
+    check_dims("index", shape)
+    a = x._array
+    view = a.view(
+        tuple(len(c) for c in cuts),
+        tuple(s * c.step for s, c in zip(a.strides, cuts, strict=True)),
+        a.offset + sum(s * c.start for s, c in zip(a.strides, cuts, strict=True)),
+    )
+    out = Tensor(view.view(shape, _strides_of(view.strides, items, x.ndim)))
+    before, picked = x.shape, view.shape
+    return record("index", out, (x,), lambda g: (_scatter(reshape(g, picked), before, cuts),))
+
+
+def _parse_index(shape: Shape, items: tuple[Any, ...]) -> tuple[list[range], Shape]:
+    """For each dimension the range of indices taken, and the shape of the result."""
+    for item in items:
+        if isinstance(item, (bool, np.bool_)) or not (
+            item is None or item is Ellipsis or isinstance(item, (int, np.integer, slice))
+        ):
+            raise TypeError(f"index: only integers, slices, None and ... select here, not {type(item).__name__}")
+    named = sum(1 for i in items if i is not None and i is not Ellipsis)
+    if items.count(Ellipsis) > 1:
+        raise IndexError("index: more than one ...")
+    if named > len(shape):
+        raise IndexError(f"index: {named} indices for shape {shape}")
+    cuts: list[range] = []
+    result: list[int] = []
+    for item in _expanded(items, len(shape) - named):
+        if item is None:
+            result.append(1)
+            continue
+        n = shape[len(cuts)]
+        if isinstance(item, slice):
+            if item.step is not None and item.step < 1:
+                raise ValueError(f"index: a slice's step must be positive, not {item.step}")
+            cut = range(*item.indices(n))
+            if not cut:
+                raise ValueError(f"index: {item} selects nothing of {n}: a tensor needs at least one element")
+            result.append(len(cut))
+        else:
+            if not -n <= item < n:
+                raise IndexError(f"index: {item} is out of range for dimension {len(cuts)} of shape {shape}")
+            cut = range(item % n, item % n + 1)
+        cuts.append(cut)
+    return cuts, tuple(result)
+
+
+def _expanded(items: tuple[Any, ...], missing: int) -> list[Any]:
+    """The index with ... (or its end) written out as full slices."""
+    full = [slice(None)] * missing
+    at = items.index(Ellipsis) if Ellipsis in items else len(items)
+    return [*items[:at], *full, *items[at + 1 :]]
+
+
+def _strides_of(strides: Shape, items: tuple[Any, ...], ndim: int) -> Shape:
+    """Strides of the result: integers drop their dimension, None adds one."""
+    named = sum(1 for i in items if i is not None and i is not Ellipsis)
+    left = list(strides)
+    result = []
+    for item in _expanded(items, ndim - named):
+        if item is None:
+            result.append(0)
+        else:
+            stride = left.pop(0)
+            if isinstance(item, slice):
+                result.append(stride)
+    return tuple(result)
+
+
+def _scatter(g: Tensor, shape: Shape, cuts: Sequence[range]) -> Tensor:
+    """Zeros of `shape` with `g` where the ranges point: the adjoint of a slice."""
+    for axis, (n, cut) in enumerate(zip(shape, cuts, strict=True)):
+        if cut.step > 1:  # element, step - 1 zeros, element, ...: pad in a dimension of its own, and merge
+            before = g.shape
+            rows, inner = prod(before[: axis + 1]), prod(before[axis + 1 :])
+            wide = pad(reshape(g, rows, inner), [(0, 0), (0, (cut.step - 1) * inner)])
+            g = reshape(wide, *before[:axis], before[axis] * cut.step, *before[axis + 1 :])
+            g = getitem(g, (slice(None),) * axis + (slice(0, min(g.shape[axis], n - cut.start)),))
+    widths = [(cut.start, n - cut.start - m) for n, m, cut in zip(shape, g.shape, cuts, strict=True)]
+    return pad(g, widths)
+
+
+def pad(x: TensorLike, widths: Sequence[tuple[int, int]]) -> Tensor:
+    """Zeros before and after each dimension.
+
+    Args:
+        widths: (before, after) for each dimension, not negative.
+
+    Raises:
+        ValueError: not one pair a dimension, or a negative width.
+    """
+    (x,) = floats("pad", x)
+    pairs = [int_shape("pad", pair) for pair in widths]
+    if len(pairs) != x.ndim or any(len(p) != 2 or min(p) < 0 for p in pairs):
+        raise ValueError(f"pad: shape {x.shape} needs {x.ndim} pairs of widths that are not negative, not {widths}")
+    if not any(map(any, pairs)):
+        return x
+    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, pairs, strict=True))
+    flat = [w for pair in reversed(pairs) for w in pair]
+    flat += [0] * (8 - len(flat))
+    out = Tensor(x._array.device.graph.record(prim.PAD, (x._array,), shape, FLOAT, *flat))
+    inside = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, pairs, strict=True))
+    return record("pad", out, (x,), lambda g: (getitem(g, inside),))
+
+
+def astype(x: TensorLike, dtype: Any) -> Tensor:
+    """As float32 or int32 (fractions cut off); the same tensor where it is that already. No gradient to int32."""
+    x = _any("astype", x)
+    wanted = parse_dtype(dtype)
+    if wanted is x.dtype:
+        return x
+    primitive = prim.TO_INT if wanted is INT else prim.TO_FLOAT
+    out = x._array.device.graph.record(primitive, (x._array,), x.shape, wanted)
+    return Tensor(out)
+
+
+def to(x: Tensor, device: str) -> Tensor:
+    """The values on another device (the same tensor where they are there already), with gradient.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    target = devices.get(device)
+    source = x._array.device
+    if target is source:
+        return x
+    out = Tensor(target.upload(source.download(x._array)))
+    home = source.name
+    return record("to", out, (x,), lambda g: (to(g, home),))
+
+
+__all__ = ["astype", "pad", "permute", "reshape", "to", "transpose"]

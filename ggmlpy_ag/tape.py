@@ -1,0 +1,305 @@
+"""The gradient tape: what is recorded, for how long, and the walk back.
+
+An operation calls `record` with its name, its result, its operands and its rule: a closure that takes the gradient
+of the result and returns those of the operands, made of public operations. The rule captures by name what it needs,
+and nothing else keeps a value alive: a node knows its operands only as edges, to the nodes that made them or to
+leaves such as parameters.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ContextDecorator
+from contextvars import ContextVar
+from types import CellType, FunctionType, TracebackType
+from typing import Any, TypeAlias
+
+from .backend import devices
+from .backend.array import FLOAT, Shape
+from .tensor import Tensor, TensorLike, as_numpy, weak_node
+
+GradFn: TypeAlias = Callable[[Tensor], Sequence[Tensor | None]]
+
+
+class Node:
+    """One recorded operation.
+
+    `op` is the name the user called. `edges` has one entry an operand: the node that made it, the operand itself
+    when it is a leaf that requires a gradient, or None. `fields` are named extras that only a report looks at.
+    """
+
+    __slots__ = ("__weakref__", "edges", "fields", "grad_fn", "index", "op", "shapes", "tape", "versions")
+
+    def __init__(
+        self,
+        op: str,
+        tape: Tape,
+        edges: tuple[Node | Tensor | None, ...],
+        shapes: tuple[Shape, ...],
+        grad_fn: GradFn,
+        fields: Mapping[str, Any],
+    ) -> None:
+        self.op = op
+        self.tape = weakref.ref(tape)
+        self.index = len(tape.nodes)
+        self.edges = edges
+        self.shapes = shapes
+        self.grad_fn: GradFn | None = grad_fn
+        self.fields = fields
+        self.versions = tuple(t._array.storage.version for t in captured(grad_fn))
+
+
+def captured(function: Any) -> Iterator[Tensor]:
+    """The tensors that a closure captured: in its cells, or in tuples, lists and dicts there."""
+    if isinstance(function, FunctionType):
+        for cell in function.__closure__ or ():
+            yield from _tensors_in(cell)
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    if type(value) is CellType:
+        try:
+            value = value.cell_contents
+        except ValueError:  # a name that was never bound
+            return
+    if type(value) is Tensor:
+        yield value
+    elif type(value) in (tuple, list):
+        for item in value:
+            yield from _tensors_in(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _tensors_in(item)
+    elif type(value) is FunctionType:
+        yield from captured(value)
+
+
+class Tape:
+    """Recorded operations in the order of their calls."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"<tape of {len(self.nodes)} operations>"
+
+    def clear(self) -> None:
+        """Forget everything recorded: what only the tape kept alive is freed."""
+        for node in self.nodes:
+            node.grad_fn = None
+            node.edges = ()
+            node.fields = {}
+        self.nodes.clear()
+
+
+_recording: ContextVar[tuple[Tape | None, ...]] = ContextVar("ggmlpy_ag_recording", default=())
+_finished: ContextVar[Tape | None] = ContextVar("ggmlpy_ag_finished", default=None)
+
+
+class grad_tape:  # noqa: N801 - reads as a function
+    """Record the operations in the `with` block that touch a tensor that requires a gradient.
+
+    The tape outlives the block, so that `backward` and `tape_memory` can use it after it, until `clear()`, `zero_grad`
+    of an optimizer or of `ag`, or the next tape. Tapes nest: only the innermost records, and to it a value made on
+    an outer tape is a leaf. Tapes are local to a thread or task.
+
+        with ag.grad_tape() as tape:
+            loss = ...
+        ag.backward(loss)
+    """
+
+    def __enter__(self) -> Tape:
+        _finished.set(None)  # the tape before goes now, before this one's forward begins
+        self.tape = Tape()
+        self._token = _recording.set((*_recording.get(), self.tape))
+        return self.tape
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _recording.reset(self._token)
+        _finished.set(self.tape)
+        del self.tape
+
+
+class no_grad(ContextDecorator):  # noqa: N801
+    """Record nothing in the `with` block or the decorated function."""
+
+    def __enter__(self) -> None:
+        self._token = _recording.set((*_recording.get(), None))
+
+    def __exit__(self, *_: object) -> None:
+        _recording.reset(self._token)
+
+
+def recording_tape() -> Tape | None:
+    """The tape that records now, if any."""
+    stack = _recording.get()
+    return stack[-1] if stack else None
+
+
+def current_tape() -> Tape | None:
+    """The tape that records now, else the one that finished last, if it still lives."""
+    return recording_tape() or _finished.get()
+
+
+def clear_tape() -> None:
+    """Forget the tape that finished last, and what only it kept alive."""
+    tape = _finished.get()
+    if tape is not None:
+        tape.clear()
+        _finished.set(None)
+
+
+def record(
+    op: str, out: Tensor, inputs: Sequence[Tensor], grad_fn: GradFn, fields: Mapping[str, Any] | None = None
+) -> Tensor:
+    """Put an operation on the recording tape, if there is one and an operand requires a gradient.
+
+    Args:
+        op: the name a report shows.
+        out: the result, returned.
+        inputs: the operands the rule gives gradients for.
+        grad_fn: takes the gradient of `out`, returns one gradient (or None) for each operand, of its shape.
+        fields: named extras (tensors, or containers of them) that the tape shall hold besides.
+    """
+    tape = recording_tape()
+    if tape is None or not any(t.requires_grad for t in inputs):
+        return out
+    edges = tuple(_edge(t, tape) for t in inputs)
+    node = Node(op, tape, edges, tuple(t.shape for t in inputs), grad_fn, fields or {})
+    tape.nodes.append(node)
+    out.requires_grad = True
+    out._node = weak_node(node)
+    return out
+
+
+def _edge(tensor: Tensor, tape: Tape) -> Node | Tensor | None:
+    if not tensor.requires_grad:
+        return None
+    node = tensor._node() if tensor._node is not None else None
+    if node is not None and node.tape() is tape:
+        return node
+    return tensor
+
+
+def backward(
+    loss: Tensor, gradient: TensorLike | None = None, create_graph: bool = False
+) -> dict[Tensor, Tensor]:
+    """Walk the tape back from `loss` and compute the gradients of every leaf that requires one.
+
+    Adds to the `.grad` of each leaf and returns this pass's gradients by leaf. The tape stays, so a second call is
+    possible until it is cleared. What the gradients need is computed at the end, on their device.
+
+    Args:
+        loss: a float32 tensor that a tape recorded; one element unless `gradient` is given.
+        gradient: the gradient of the final quantity with respect to `loss`, of its shape; 1 by default.
+        create_graph: record the backward pass too (inside a `grad_tape` block), for gradients of gradients.
+
+    Raises:
+        ValueError: `loss` has several elements and no gradient was given; shapes differ.
+        RuntimeError: `loss` is not on a tape, or its tape was cleared; a saved value was overwritten.
+    """
+    if not isinstance(loss, Tensor):
+        raise TypeError(f"backward needs a Tensor, not {type(loss).__name__}")
+    if gradient is None and loss.size != 1:
+        raise ValueError(
+            f"backward needs a loss of one element, but its shape is {loss.shape}: reduce it with sum() or mean(), "
+            "or pass `gradient` of that shape"
+        )
+    seed = _seed(loss, gradient)
+    node, nodes = _start(loss)
+    if create_graph:
+        leaves = _walk(loss, seed, node, nodes)
+    else:
+        with no_grad():
+            leaves = _walk(loss, seed, node, nodes)
+            for leaf, grad in leaves.items():
+                leaf.grad = grad if leaf.grad is None else leaf.grad + grad
+        for device in {id(g._array.device): g._array.device for g in leaves.values()}.values():
+            device.graph.run()
+        return leaves
+    for leaf, grad in leaves.items():
+        leaf.grad = grad if leaf.grad is None else leaf.grad + grad
+    return leaves
+
+
+def _seed(loss: Tensor, gradient: TensorLike | None) -> Tensor:
+    device = loss._array.device
+    if gradient is None:
+        return Tensor(device.constant(1.0).reshaped(loss.shape))
+    if isinstance(gradient, Tensor):
+        seed = gradient
+    else:
+        seed = Tensor(device.upload(as_numpy(gradient, FLOAT, "gradient")))
+    if seed.shape != loss.shape:
+        raise ValueError(f"gradient has shape {seed.shape}, but the loss has shape {loss.shape}")
+    return seed
+
+
+def _start(loss: Tensor) -> tuple[Node | None, list[Node]]:
+    """The node of the loss and its tape's nodes, or an error that says why there is none."""
+    if loss._node is None:
+        if loss.requires_grad:
+            return None, []  # a leaf: its gradient is the seed
+        raise RuntimeError(
+            "the loss is not on a tape: compute it inside `with ag.grad_tape():` from at least one tensor that "
+            "requires a gradient (with nested tapes, only the innermost records)"
+        )
+    node = loss._node()
+    tape = node.tape() if node is not None else None
+    if node is None or tape is None or node.grad_fn is None:
+        raise RuntimeError(
+            "the loss's tape is gone: it was cleared (by clear() or zero_grad) or a new tape has begun; "
+            "call backward before that"
+        )
+    return node, tape.nodes
+
+
+def _walk(loss: Tensor, seed: Tensor, start: Node | None, nodes: list[Node]) -> dict[Tensor, Tensor]:
+    leaves: dict[Tensor, Tensor] = {}
+    if start is None:
+        return {loss: seed}
+    waiting: dict[Node, Tensor] = {start: seed}
+    for node in reversed(nodes[: start.index + 1]):
+        grad = waiting.pop(node, None)
+        if grad is None:
+            continue
+        _check_versions(node)
+        assert node.grad_fn is not None
+        grads = node.grad_fn(grad)
+        if len(grads) != len(node.edges):
+            raise ValueError(f"the rule of {node.op} returned {len(grads)} gradients for {len(node.edges)} operands")
+        for edge, part, shape in zip(node.edges, grads, node.shapes, strict=True):
+            if edge is None or part is None:
+                continue
+            if part.shape != shape:
+                raise ValueError(f"the rule of {node.op} returned a gradient of shape {part.shape} for {shape}")
+            found: dict[Any, Tensor] = waiting if type(edge) is Node else leaves
+            before = found.get(edge)
+            found[edge] = part if before is None else before + part
+    return leaves
+
+
+def _check_versions(node: Node) -> None:
+    for tensor, version in zip(captured(node.grad_fn), node.versions, strict=True):
+        now = tensor._array.storage.version
+        if now != version:
+            raise RuntimeError(
+                f"backward of {node.op}: a value of shape {tensor.shape} that its rule saved was overwritten in place "
+                f"since (write {now}, saved at {version}); call backward before updating it, or save a copy"
+            )
+
+
+def zero_grad(tensors: Sequence[Tensor] | Mapping[Any, Tensor] = ()) -> None:
+    """Forget the gradients of these tensors, and the tape that finished last with all that only it kept alive."""
+    for tensor in tensors.values() if isinstance(tensors, Mapping) else tensors:
+        tensor.grad = None
+    clear_tape()
+
+
+Tensor.backward = backward  # type: ignore[method-assign]

@@ -1,0 +1,292 @@
+"""Tensor: values on a device, with a gradient where one is wanted.
+
+A Tensor is a window (shape, strides) on a Storage, which several tensors may share. It knows the tape node that made
+it by a weak link only: what a backward pass needs lives in the tape and nowhere else.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .backend import devices
+from .backend.array import FLOAT, INT, MAX_DIMS, Array, Shape
+
+if TYPE_CHECKING:
+    from .tape import Node
+
+TensorLike: TypeAlias = "Tensor | npt.ArrayLike"
+Axes: TypeAlias = int | Sequence[int] | None
+Index: TypeAlias = Any  # int, slice, None, Ellipsis, or a tuple of them
+
+_DTYPES = {"float32": FLOAT, "int32": INT}
+
+
+class Tensor:
+    """An array of float32 or int32 values on a device, of at most four dimensions and at least one element.
+
+    Made by `ag.tensor`, `ag.param` and the operations, not by calling the class. Arithmetic follows NumPy's
+    broadcasting, with numbers and NumPy arrays on either side. Values are computed when they are read.
+
+    Attributes:
+        requires_grad: whether a tape records operations on it.
+        grad: the gradient that `backward` left here (a Tensor of the same shape), or None.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_node", "grad", "requires_grad")
+    __array_ufunc__ = None  # so that `numpy_array * tensor` asks the tensor
+
+    def __init__(self, array: Array, requires_grad: bool = False) -> None:
+        self._array = array
+        self._node: Callable[[], Node | None] | None = None
+        self.requires_grad = requires_grad
+        self.grad: Tensor | None = None
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def shape(self) -> Shape:
+        """Extent of each dimension, the last one fastest in memory."""
+        return self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._array.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._array.size
+
+    @property
+    def dtype(self) -> np.dtype:
+        """`numpy.dtype`: float32 or int32."""
+        return self._array.dtype
+
+    @property
+    def device(self) -> str:
+        """Name of the device it lives on, such as "cpu" or "vulkan:0"."""
+        return self._array.storage.device.name
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements; its storage may be larger (`ag.tape_memory` reports storages)."""
+        return self._array.size * self._array.dtype.itemsize
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no tape recorded how it was made."""
+        return self._node is None
+
+    # ------------------------------------------------------------ reading it
+
+    def numpy(self) -> np.ndarray:
+        """The values as a new NumPy array; computes what is pending."""
+        return self._array.device.download(self._array)
+
+    def item(self) -> float | int:
+        """The value of a tensor of one element, as a Python number.
+
+        Raises:
+            ValueError: it has several elements.
+        """
+        if self.size != 1:
+            raise ValueError(f"item() needs a tensor of one element, this one has shape {self.shape}")
+        value: float | int = self.numpy().item()
+        return value
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists (a number for a scalar)."""
+        return self.numpy().tolist()
+
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a tensor's values are on a device: NumPy can only have a copy of them")
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth of a tensor of shape {self.shape} is ambiguous")
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has no len()")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions cannot be iterated over")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __repr__(self) -> str:
+        values = np.array2string(self.numpy(), separator=", ", prefix="tensor(")
+        extras = [f"device={self.device!r}"]
+        if self.dtype != FLOAT:
+            extras.append(f"dtype={self.dtype}")
+        if self.requires_grad:
+            extras.append("requires_grad=True")
+        return f"tensor({values}, {', '.join(extras)})"
+
+    # ------------------------------------------------------------ its place in a tape
+
+    def detach(self) -> Tensor:
+        """The same storage, without a gradient and outside every tape."""
+        return Tensor(self._array)
+
+    def zero_grad(self) -> None:
+        """Forget the gradient."""
+        self.grad = None
+
+    def copy_(self, values: TensorLike) -> Tensor:
+        """Overwrite the values in place, after everything recorded so far has been computed.
+
+        A backward rule that saved the old values raises instead of using the new ones.
+
+        Args:
+            values: of the same shape, or what NumPy broadcasts to it.
+        """
+        source = as_numpy(values, self.dtype, "values")
+        try:
+            source = np.broadcast_to(source, self.shape)
+        except ValueError:
+            raise ValueError(f"copy_: values of shape {source.shape} do not fit a tensor of shape {self.shape}") from None
+        self._array.device.assign(self._array, source)
+        if self.dtype == INT:
+            low, high = self._array.storage.bounds or (0, 0)
+            self._array.storage.bounds = (min(low, int(source.min())), max(high, int(source.max())))
+        return self
+
+    if TYPE_CHECKING:  # bound in tape.py and ops/methods.py, on the floors above
+        def backward(self, gradient: TensorLike | None = None) -> dict[Tensor, Tensor]: ...
+        def to(self, device: str) -> Tensor: ...
+        def astype(self, dtype: npt.DTypeLike) -> Tensor: ...
+        def sum(self, axis: Axes = None, keepdims: bool = False) -> Tensor: ...
+        def mean(self, axis: Axes = None, keepdims: bool = False) -> Tensor: ...
+        def reshape(self, *shape: Any) -> Tensor: ...
+        def transpose(self, *axes: Any) -> Tensor: ...
+        def permute(self, *axes: Any) -> Tensor: ...
+        def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
+        def exp(self) -> Tensor: ...
+        def log(self) -> Tensor: ...
+        def sqrt(self) -> Tensor: ...
+        def abs(self) -> Tensor: ...
+        def clamp(self, low: float | None = None, high: float | None = None) -> Tensor: ...
+        def relu(self) -> Tensor: ...
+        def sigmoid(self) -> Tensor: ...
+        def tanh(self) -> Tensor: ...
+        def softmax(self, axis: int = -1) -> Tensor: ...
+        def log_softmax(self, axis: int = -1) -> Tensor: ...
+        @property
+        def T(self) -> Tensor: ...
+        def __getitem__(self, index: Index) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __add__(self, other: TensorLike) -> Tensor: ...
+        def __radd__(self, other: TensorLike) -> Tensor: ...
+        def __sub__(self, other: TensorLike) -> Tensor: ...
+        def __rsub__(self, other: TensorLike) -> Tensor: ...
+        def __mul__(self, other: TensorLike) -> Tensor: ...
+        def __rmul__(self, other: TensorLike) -> Tensor: ...
+        def __truediv__(self, other: TensorLike) -> Tensor: ...
+        def __rtruediv__(self, other: TensorLike) -> Tensor: ...
+        def __pow__(self, other: TensorLike) -> Tensor: ...
+        def __rpow__(self, other: TensorLike) -> Tensor: ...
+        def __matmul__(self, other: TensorLike) -> Tensor: ...
+        def __rmatmul__(self, other: TensorLike) -> Tensor: ...
+
+
+# ---------------------------------------------------------------- making tensors
+
+
+def parse_dtype(dtype: npt.DTypeLike) -> np.dtype:
+    """float32 or int32 from any spelling NumPy knows.
+
+    Raises:
+        TypeError: any other type.
+    """
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"dtype must be float32 or int32, not {dtype!r}") from None
+    if found not in (FLOAT, INT):
+        raise TypeError(f"dtype must be float32 or int32, not {found}")
+    return FLOAT if found == FLOAT else INT
+
+
+def as_numpy(data: TensorLike, dtype: np.dtype | None, name: str) -> np.ndarray:
+    """`data` as a float32 or int32 NumPy array that a device can hold.
+
+    Without a dtype, integers become int32 and everything else float32.
+
+    Raises:
+        TypeError: complex numbers, objects, text. ValueError: an empty array, more than four dimensions, a ragged
+        list, an integer outside int32.
+    """
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a regular array: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, not {array.dtype}")
+    if array.ndim > MAX_DIMS:
+        raise ValueError(f"{name} has shape {array.shape}: at most {MAX_DIMS} dimensions are possible")
+    if array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}: a tensor needs at least one element")
+    wanted = dtype if dtype is not None else INT if array.dtype.kind in "iu" else FLOAT
+    if wanted == INT and array.dtype != INT:
+        if array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
+            raise TypeError(f"{name} must hold whole numbers for int32, not fractions")
+        low, high = array.min(), array.max()
+        limits = np.iinfo(np.int32)
+        if low < limits.min or high > limits.max:
+            raise ValueError(f"{name} holds integers from {low} to {high}: outside int32")
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite, as in NumPy
+        return array.astype(wanted, copy=False)
+
+
+def tensor(
+    data: TensorLike,
+    dtype: npt.DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Copy numbers, lists, or a NumPy array to a device.
+
+    Args:
+        data: at most four dimensions, at least one element.
+        dtype: "float32" or "int32"; by default integers become int32 (indices) and everything else float32.
+        device: a device name; by default the default device.
+        requires_grad: whether tapes record what is done with it.
+
+    Raises:
+        TypeError: complex numbers, objects or text; a gradient for int32.
+        ValueError: an empty array, more than four dimensions, an integer outside int32, an unknown device.
+    """
+    array = as_numpy(data, None if dtype is None else parse_dtype(dtype), "data")
+    if requires_grad and array.dtype == INT:
+        raise TypeError('int32 tensors have no gradient; pass dtype="float32"')
+    return Tensor(devices.get(device).upload(array), requires_grad)
+
+
+def param(data: TensorLike, device: str | None = None) -> Tensor:
+    """A float32 tensor to be trained: `tensor(data, "float32", device, requires_grad=True)`."""
+    return tensor(data, FLOAT, device, requires_grad=True)
+
+
+def weak_node(node: Node) -> Callable[[], Node | None]:
+    """The link from a tensor to the tape node that made it."""
+    return weakref.ref(node)
