@@ -1,5 +1,6 @@
 """ggmlpy_ag: train neural networks on whatever GPU there is, through ggml, and see what the tape keeps in memory."""
 
+from . import optim
 from .backend.counters import Counters, counters
 from .backend.devices import device, devices, empty_cache, memory_stats, reset_peak_memory
 from .backend.errors import FallbackError, GgmlError, OutOfMemoryError
@@ -41,6 +42,7 @@ from .ops import (
     to,
     transpose,
 )
+from .report import TapeReport, tape_memory
 from .tape import Tape, backward, grad_tape, no_grad, record, zero_grad
 from .tensor import Tensor, param, tensor
 

@@ -26,25 +26,28 @@ class Node:
     """One recorded operation.
 
     `op` is the name the user called. `edges` has one entry an operand: the node that made it, the operand itself
-    when it is a leaf that requires a gradient, or None. `fields` are named extras that only a report looks at.
+    when it is a leaf that requires a gradient, or None. `operands` are weak links to the operands' storages, for the
+    report. `fields` are named extras that only a report looks at.
     """
 
-    __slots__ = ("__weakref__", "edges", "fields", "grad_fn", "index", "op", "shapes", "tape", "versions")
+    __slots__ = (
+        "__weakref__", "edges", "fields", "grad_fn", "index", "op", "operands", "shapes", "tape", "versions",
+    )  # fmt: skip
 
     def __init__(
         self,
         op: str,
         tape: Tape,
-        edges: tuple[Node | Tensor | None, ...],
-        shapes: tuple[Shape, ...],
+        inputs: Sequence[Tensor],
         grad_fn: GradFn,
         fields: Mapping[str, Any],
     ) -> None:
         self.op = op
         self.tape = weakref.ref(tape)
         self.index = len(tape.nodes)
-        self.edges = edges
-        self.shapes = shapes
+        self.edges = tuple(_edge(t, tape) for t in inputs)
+        self.shapes = tuple(t.shape for t in inputs)
+        self.operands = tuple(weakref.ref(t._array.storage) for t in inputs)
         self.grad_fn: GradFn | None = grad_fn
         self.fields = fields
         self.versions = tuple(t._array.storage.version for t in captured(grad_fn))
@@ -170,8 +173,7 @@ def record(
     tape = recording_tape()
     if tape is None or not any(t.requires_grad for t in inputs):
         return out
-    edges = tuple(_edge(t, tape) for t in inputs)
-    node = Node(op, tape, edges, tuple(t.shape for t in inputs), grad_fn, fields or {})
+    node = Node(op, tape, inputs, grad_fn, fields or {})
     tape.nodes.append(node)
     out.requires_grad = True
     out._node = weak_node(node)

@@ -21,7 +21,7 @@ import numpy as np
 from . import library as lib
 from . import primitives as prim
 from . import vulkan
-from .array import FLOAT, INT, ITEM, Array, packed_strides
+from .array import FLOAT, INT, ITEM, Array, Shape, packed_strides
 from .counters import COUNTS
 from .errors import GgmlError
 from .graph import Graph, Node
@@ -218,6 +218,11 @@ class Device:
         """A float32 scalar, made on the device."""
         first = self.graph.record(prim.ARANGE, (), (1,), FLOAT, 1)
         return self.graph.record(prim.SCALE, [first], (1,), FLOAT, 0.0, value).reshaped(())
+
+    def full(self, shape: Shape, value: float) -> Array:
+        """A float32 array filled with one value, made on the device."""
+        extents = (*reversed(shape), 1, 1, 1, 1)[:4]
+        return self.graph.record(prim.REPEAT, [self.constant(value)], shape, FLOAT, *extents)
 
 
 def _set_threads_of(handle: int) -> Callable[[int, int], None]:

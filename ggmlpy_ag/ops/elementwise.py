@@ -208,9 +208,9 @@ def _pow_number(x: TensorLike, exponent: float) -> Tensor:
 
 def _pow_array(a: Array, exponent: float) -> Array:
     if exponent == 0.0:
-        return base.expanded(a.device.constant(1.0), a.shape)
+        return a.device.full(a.shape, 1.0)
     if exponent < 0.0:
-        one = base.expanded(a.device.constant(1.0), a.shape)
+        one = a.device.full(a.shape, 1.0)
         return base.binary("pow", prim.DIV, one, _pow_array(a, -exponent))
     whole, fraction = divmod(exponent, 1.0)
     if not math.isfinite(exponent) or whole > 64:

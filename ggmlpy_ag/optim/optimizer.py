@@ -1,0 +1,153 @@
+"""What optimizers share: checked parameters, state by parameter, saving and loading it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..backend.array import FLOAT, Array
+from ..backend.devices import Device
+from ..tape import zero_grad
+from ..tensor import Tensor
+
+FUSED_ELEMENTS = 1 << 24  # in one fused step; Vulkan devices allow 512 times the 65,535 workgroups they promise
+ROWS = 64  # ggml shares a step among threads by rows
+
+
+class Optimizer:
+    """Base of the optimizers. A subclass names its state and makes one step.
+
+    Args:
+        params: leaves that require a gradient, or a mapping of names to them; one named twice is stepped once.
+        lr: learning rate, a positive number or 0; may be changed between steps (`optimizer.lr = ...`).
+
+    Raises:
+        ValueError: no parameters, or a hyperparameter out of range. TypeError: a parameter is no trainable tensor.
+    """
+
+    state_names: tuple[str, ...] = ()
+
+    def __init__(self, params: Iterable[Tensor] | Mapping[str, Tensor], lr: float, **hyper: Any) -> None:
+        named = params.values() if isinstance(params, Mapping) else params
+        if isinstance(named, Tensor):
+            raise TypeError("params must be a list or a mapping of tensors, not one tensor")
+        self.params: list[Tensor] = list({id(p): _trainable(p) for p in named}.values())
+        if not self.params:
+            raise ValueError("an optimizer needs at least one parameter")
+        check_range("lr", lr, 0.0)
+        self.lr = lr
+        self.hyper = hyper
+        self.steps = 0
+        self.state: dict[int, dict[str, Array]] = {}  # by position in params
+
+    def step(self) -> None:
+        """Update every parameter that has a gradient, in place; later reads see the new values."""
+        active = [i for i, p in enumerate(self.params) if p.grad is not None]
+        if active:
+            self.steps += 1
+            self._step(active)
+
+    def zero_grad(self) -> None:
+        """Forget the parameters' gradients, and the finished tape with what only it kept alive."""
+        zero_grad(self.params)
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of everything a later `load_state_dict` needs; arrays are NumPy arrays."""
+        arrays = {
+            i: {name: a.storage.device.download(a) for name, a in state.items()} for i, state in self.state.items()
+        }
+        return {"kind": type(self).__name__, "lr": self.lr, "hyper": dict(self.hyper), "steps": self.steps, "state": arrays}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Take over a state that `state_dict` made for parameters of the same shapes in the same order.
+
+        Raises:
+            ValueError: another optimizer's state, or another shape; nothing has changed then.
+        """
+        if saved.get("kind") != type(self).__name__:
+            raise ValueError(f"this is a state of {saved.get('kind')}, not of {type(self).__name__}")
+        if set(saved["hyper"]) != set(self.hyper):
+            raise ValueError(f"hyperparameters are {sorted(saved['hyper'])}, expected {sorted(self.hyper)}")
+        for i, state in saved["state"].items():
+            if not 0 <= int(i) < len(self.params):
+                raise ValueError(f"the state names parameter {i}, but there are {len(self.params)}")
+            for name, values in state.items():
+                if name not in self.state_names or np.shape(values) != self.params[int(i)].shape:
+                    raise ValueError(
+                        f"{name} of parameter {i} has shape {np.shape(values)}, the parameter {self.params[int(i)].shape}"
+                    )
+        loaded = {
+            int(i): {
+                name: self.params[int(i)]._array.device.upload(np.asarray(values, FLOAT))
+                for name, values in state.items()
+            }
+            for i, state in saved["state"].items()
+        }
+        self.state = loaded
+        self.hyper = dict(saved["hyper"])
+        self.lr = saved["lr"]
+        self.steps = saved["steps"]
+
+    def _step(self, active: list[int]) -> None:
+        raise NotImplementedError
+
+    def _state(self, i: int, name: str) -> Array:
+        """A state array of a parameter, zeros at first."""
+        state = self.state.setdefault(i, {})
+        if name not in state:
+            array = self.params[i]._array
+            state[name] = array.device.full(array.shape, 0.0)
+        return state[name]
+
+
+class StepParameters:
+    """The few numbers a fused ggml step reads from a tensor, made on the device from numbers in the graph.
+
+    Uploading them would be one more copy to the device in every step. Instead a one-hot vector a slot is uploaded
+    once, and each step adds up number times vector.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._eye = np.eye(slots, dtype=FLOAT)
+        self._hot: dict[Device, list[Tensor]] = {}
+
+    def __call__(self, device: Device, *values: float) -> Array:
+        hot = self._hot.get(device)
+        if hot is None:
+            hot = self._hot[device] = [Tensor(device.upload(row, "optimizer")) for row in self._eye]
+        total: Tensor | None = None
+        for vector, value in zip(hot, values, strict=True):
+            if value:
+                term = vector * value
+                total = term if total is None else total + term
+        return (hot[0] * 0.0 if total is None else total)._array
+
+
+def pieces(*arrays: Array) -> Iterable[tuple[Array, ...]]:
+    """The arrays of one parameter (of one shape, packed), cut to the size and rows that fused steps want."""
+    n = arrays[0].size
+    for start in range(0, n, FUSED_ELEMENTS):
+        count = min(FUSED_ELEMENTS, n - start)
+        rows = next((k for k in range(ROWS, 1, -1) if count % k == 0), 1)
+        shape = (rows, count // rows)
+        yield tuple(a.view(shape, (count // rows, 1), a.offset + start) for a in arrays)
+
+
+def check_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
+    """Raise ValueError unless low <= value < high."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if not low <= value < high:
+        raise ValueError(f"{name} must be in [{low}, {high}), not {value}")
+
+
+def _trainable(param: Tensor) -> Tensor:
+    if not isinstance(param, Tensor):
+        raise TypeError(f"a parameter must be a tensor, not {type(param).__name__}")
+    if not param.requires_grad or param._node is not None:
+        raise TypeError(f"a parameter must be a leaf that requires a gradient; this one has shape {param.shape}")
+    if not param._array.packed:
+        raise TypeError(f"a parameter must be contiguous; this one of shape {param.shape} is a view")
+    return param
