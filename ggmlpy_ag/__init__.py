@@ -7,6 +7,7 @@ from .backend.errors import FallbackError, GgmlError, OutOfMemoryError
 from .backend.graph import set_fallback
 from .backend.library import matmul_precision, set_matmul_precision
 from .backend.memory import MemoryStats
+from .gradcheck import GradcheckError, gradcheck
 from .ops import (
     abs,
     add,

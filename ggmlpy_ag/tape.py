@@ -9,10 +9,10 @@ leaves such as parameters.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar
-from types import CellType, FunctionType, TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, TypeAlias
 
 from .backend import devices
@@ -45,37 +45,42 @@ class Node:
         self.op = op
         self.tape = weakref.ref(tape)
         self.index = len(tape.nodes)
-        self.edges = tuple(_edge(t, tape) for t in inputs)
-        self.shapes = tuple(t.shape for t in inputs)
-        self.operands = tuple(weakref.ref(t._array.storage) for t in inputs)
+        self.edges = tuple([_edge(t, tape) for t in inputs])
+        self.shapes = tuple([t._array.shape for t in inputs])
+        self.operands = tuple([weakref.ref(t._array.storage) for t in inputs])
         self.grad_fn: GradFn | None = grad_fn
         self.fields = fields
-        self.versions = tuple(t._array.storage.version for t in captured(grad_fn))
+        self.versions = [t._array.storage.version for t in captured(grad_fn)]
 
 
-def captured(function: Any) -> Iterator[Tensor]:
-    """The tensors that a closure captured: in its cells, or in tuples, lists and dicts there."""
-    if isinstance(function, FunctionType):
-        for cell in function.__closure__ or ():
-            yield from _tensors_in(cell)
-
-
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    if type(value) is CellType:
+def captured(function: Any) -> list[Tensor]:
+    """The tensors that a closure captured: in its cells, or in tuples, lists, dicts and closures there."""
+    found: list[Tensor] = []
+    for cell in getattr(function, "__closure__", None) or ():
         try:
-            value = value.cell_contents
+            value = cell.cell_contents
         except ValueError:  # a name that was never bound
-            return
-    if type(value) is Tensor:
-        yield value
-    elif type(value) in (tuple, list):
-        for item in value:
-            yield from _tensors_in(item)
-    elif type(value) is dict:
-        for item in value.values():
-            yield from _tensors_in(item)
-    elif type(value) is FunctionType:
-        yield from captured(value)
+            continue
+        if type(value) is Tensor:
+            found.append(value)
+        elif type(value) in _CONTAINERS:
+            _collect(value, found)
+    return found
+
+
+_CONTAINERS = (tuple, list, dict, FunctionType)
+
+
+def _collect(value: Any, found: list[Tensor]) -> None:
+    """The tensors in a container."""
+    if type(value) is FunctionType:
+        found.extend(captured(value))
+        return
+    for item in value.values() if type(value) is dict else value:
+        if type(item) is Tensor:
+            found.append(item)
+        elif type(item) in _CONTAINERS:
+            _collect(item, found)
 
 
 class Tape:
@@ -171,7 +176,7 @@ def record(
         fields: named extras (tensors, or containers of them) that the tape shall hold besides.
     """
     tape = recording_tape()
-    if tape is None or not any(t.requires_grad for t in inputs):
+    if tape is None or not any([t.requires_grad for t in inputs]):
         return out
     node = Node(op, tape, inputs, grad_fn, fields or {})
     tape.nodes.append(node)

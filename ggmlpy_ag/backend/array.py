@@ -82,9 +82,16 @@ class Array:
         return self.view(shape, packed_strides(shape))
 
     def permuted(self, axes: tuple[int, ...]) -> Array:
-        return self.view(tuple(self.shape[i] for i in axes), tuple(self.strides[i] for i in axes))
+        shape, strides = self.shape, self.strides
+        return self.view(tuple([shape[i] for i in axes]), tuple([strides[i] for i in axes]))
 
     def swapped(self) -> Array:
         """The last two dimensions swapped."""
-        n = len(self.shape)
-        return self.permuted((*range(n - 2), n - 1, n - 2))
+        shape, strides = self.shape, self.strides
+        return Array(
+            self.storage,
+            self.dtype,
+            (*shape[:-2], shape[-1], shape[-2]),
+            (*strides[:-2], strides[-1], strides[-2]),
+            self.offset,
+        )

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from types import TracebackType
 from typing import Any
 
@@ -27,7 +28,7 @@ from .errors import GgmlError
 from .graph import Graph, Node
 from .memory import Block, MemoryStats, Pool, Slab, Storage
 
-SMALL_GRAPH = 20_000  # elements computed; below, one thread is faster than several (measured)
+SMALL_GRAPH = 1_000_000  # elements computed in a graph; below, one thread is faster than waking several
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,12 @@ def devices() -> list[DeviceInfo]:
     return list(_found()[0])
 
 
+def blas_name() -> str:
+    """Name of the BLAS library that computes large products on the CPU device, or "" without one."""
+    handle = _found()[1]
+    return lib.device_description(handle).decode() if handle else ""
+
+
 def thread_count() -> int:
     """Threads of the CPU device: GGMLPY_AG_NUM_THREADS, else the cores this process may run on."""
     text = os.environ.get("GGMLPY_AG_NUM_THREADS")
@@ -134,8 +141,7 @@ class Device:
         if engine == "blas":
             return self.blas
         if self.is_cpu:
-            work = sum(node.nbytes for node in nodes) // ITEM
-            threads = self.threads if work > SMALL_GRAPH or any(n.primitive is prim.MATMUL for n in nodes) else 1
+            threads = self.threads if _is_large(nodes) else 1
             if threads != self._threads:
                 self._set_threads(self.backend, threads)
                 self._threads = threads
@@ -145,17 +151,28 @@ class Device:
         """The CPU device."""
         return get("cpu")
 
-    def alloc(self, nbytes: int, scratch: bool = False) -> Block:
-        """A block of the pool, tried twice: garbage collected and empty slabs returned in between."""
+    def alloc(self, nbytes: int) -> Block:
+        """A block of the pool; raises OutOfMemoryError."""
         try:
-            return self.pool.alloc(nbytes, scratch)
+            return self.pool.alloc(nbytes)
         except MemoryError:
-            gc.collect()
-            self.pool.trim()
-            try:
-                return self.pool.alloc(nbytes, scratch)
-            except MemoryError:
-                raise self.pool.explain(nbytes) from None
+            return self._retry(self.pool.alloc, nbytes)
+
+    def alloc_scratch(self, size: int) -> tuple[Slab, int]:
+        """A scratch piece of the pool; raises OutOfMemoryError."""
+        try:
+            return self.pool.alloc_scratch(size)
+        except MemoryError:
+            return self._retry(self.pool.alloc_scratch, size)
+
+    def _retry(self, request: Callable[[int], Any], size: int) -> Any:
+        """Ask again after collecting garbage and giving empty buffers back to the driver."""
+        gc.collect()
+        self.pool.trim()
+        try:
+            return request(size)
+        except MemoryError:
+            raise self.pool.explain(size) from None
 
     def upload(self, data: np.ndarray, label: str = "tensor") -> Array:
         """Copy a float32 or int32 NumPy array to the device."""
@@ -223,6 +240,21 @@ class Device:
         """A float32 array filled with one value, made on the device."""
         extents = (*reversed(shape), 1, 1, 1, 1)[:4]
         return self.graph.record(prim.REPEAT, [self.constant(value)], shape, FLOAT, *extents)
+
+
+def _is_large(nodes: Sequence[Node]) -> bool:
+    """Whether several threads pay: below, waking them costs more than they save."""
+    work = 0
+    for node in nodes:
+        if node.primitive is prim.MATMUL:
+            work += node.size // ITEM * node.sources[0][2][-1]
+        elif node.primitive.writes:
+            work += prod(node.sources[0][2])
+        else:
+            work += node.size // ITEM
+        if work > SMALL_GRAPH:
+            return True
+    return False
 
 
 def _set_threads_of(handle: int) -> Callable[[int, int], None]:

@@ -18,17 +18,17 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from . import library as lib
 from . import primitives as prim
-from .array import GGML_TYPE, INT, ITEM, Array, Shape, is_packed, packed_strides, rows_packed
+from .array import FLOAT, GGML_TYPE, INT, ITEM, Array, Shape, is_packed, packed_strides, rows_packed
 from .counters import COUNTS
 from .errors import FallbackError, GgmlError
 from .memory import Block, Slab, Storage
-from .primitives import PACKED, ROWS, Primitive
+from .primitives import ANY, PACKED, Primitive
 
 if TYPE_CHECKING:
     from .devices import Device
@@ -51,27 +51,29 @@ def set_fallback(mode: str) -> None:
     _fallback = mode
 
 
-class Source:
-    """An operand of a node: a window on a computed storage, or on the result of another node."""
+# An operand of a node: (origin, offset, shape, strides, dtype), a window on a computed storage or another node's result.
+# A tuple and no class: three of them are made for every recorded operation.
+Source: TypeAlias = "tuple[Storage | Node, int, Shape, Shape, np.dtype]"
 
-    __slots__ = ("dtype", "offset", "origin", "shape", "strides")
 
-    def __init__(self, array: Array) -> None:
-        storage = array.storage
-        self.origin: Storage | Node = storage.node or storage
-        self.dtype = array.dtype
-        self.shape = array.shape
-        self.strides = array.strides
-        self.offset = array.offset
+def source_of(array: Array) -> Source:
+    storage = array.storage
+    return storage.node or storage, array.offset, array.shape, array.strides, array.dtype
 
 
 class Node:
     """One pending operation. `storage` is a weak link: when nobody wants the result for itself, it is scratch."""
 
     __slots__ = (
-        "__weakref__", "address", "block", "dtype", "last_use", "nbytes", "parameters", "primitive", "shape", "slab",
+        "__weakref__", "dtype", "last_use", "leaves", "offset", "parameters", "primitive", "scratch", "shape", "size", "slab",
         "sources", "storage", "tensor",
     )  # fmt: skip
+
+    # while it runs: its memory (`scratch`: to be freed after its last use) and its ggml tensor
+    slab: Slab
+    offset: int
+    last_use: int  # index of the last node that reads it
+    tensor: int
 
     def __init__(
         self, primitive: Primitive, sources: Sequence[Source], shape: Shape, dtype: np.dtype, parameters: tuple[Any, ...]
@@ -82,16 +84,12 @@ class Node:
         self.dtype = dtype
         self.parameters = parameters
         self.storage: Callable[[], Storage | None] = _nothing
-        self.nbytes = prod(shape) * ITEM
-        # while it runs: its memory, its ggml tensor, and the index of the last node that reads it
-        self.block: Block | None = None
-        self.slab: Slab
-        self.address = 0
-        self.tensor = 0
-        self.last_use = -1
+        self.size = 0  # bytes of its block
+        self.scratch = False
+        self.leaves: dict[Any, Leaf] | None = None  # windows on its result that this run uses
 
     def __str__(self) -> str:
-        operands = ", ".join(str(list(s.shape)) for s in self.sources)
+        operands = ", ".join(str(list(shape)) for _, _, shape, _, _ in self.sources)
         return f"{self.primitive.name}({operands}) -> {list(self.shape)}"
 
 
@@ -116,17 +114,22 @@ class Graph:
         self, primitive: Primitive, operands: Sequence[Array], shape: Shape, dtype: np.dtype, *parameters: Any
     ) -> Array:
         """Append one operation and return its result-to-be. Shapes have been checked by the caller."""
-        sources = [Source(self._conform(a, layout)) for a, layout in zip(operands, primitive.layouts, strict=True)]
+        sources = [
+            source_of(array if layout == ANY else self._conform(array, layout))
+            for array, layout in zip(operands, primitive.layouts, strict=True)
+        ]
         node = Node(primitive, sources, shape, dtype, parameters)
-        storage = Storage(self.device, node.nbytes, primitive.name)
+        storage = Storage(self.device, prod(shape) * ITEM, primitive.name)
+        node.size = self.device.pool.rounded(storage.nbytes)
         node.storage = weakref.ref(storage)
         storage.node = node
         if dtype is INT and operands:
             storage.bounds = operands[0].storage.bounds  # copying and repeating integers leaves them in their range
-        self._pending.append(weakref.ref(node))
-        if len(self._pending) > MAX_PENDING:
-            self._pending = [r for r in self._pending if r() is not None]
-            if len(self._pending) > MAX_PENDING // 2:
+        pending = self._pending
+        pending.append(weakref.ref(node))
+        if len(pending) > MAX_PENDING:
+            pending[:] = [r for r in pending if r() is not None]
+            if len(pending) > MAX_PENDING // 2:
                 self.run()
         return Array(storage, dtype, shape, packed_strides(shape))
 
@@ -136,128 +139,128 @@ class Graph:
 
     def _conform(self, array: Array, layout: str) -> Array:
         """The array, or a copy of it, in a layout the primitive takes."""
-        if layout == PACKED:
-            ok = is_packed(array.shape, array.strides)
-        elif layout == ROWS:
-            ok = rows_packed(array.shape, array.strides)
-        else:
-            return array
+        check = is_packed if layout == PACKED else rows_packed
         # Vulkan binds buffers at multiples of an alignment; many kernels abort on a view between two of them.
-        if ok and not array.offset * ITEM % self.device.offset_alignment:
+        if array.offset * ITEM % self.device.offset_alignment == 0 and check(array.shape, array.strides):
             return array
         return self.record(prim.COPY, [array], array.shape, array.dtype)
 
     # ------------------------------------------------------------ running
 
-    def run(self) -> None:
-        """Compute everything that is wanted."""
+    def run(self, updates: Sequence[Node] = ()) -> None:
+        """Compute everything that is wanted, and then the updates."""
         with self.lock:
-            nodes = [node for ref in self._pending if (node := ref()) is not None]
-            if nodes:
-                kept = [node.storage() for node in nodes]
-                try:
-                    blocks = self._plan(nodes, kept)
+            nodes = self._alive()
+            if nodes or updates:
+                storages = [node.storage() for node in nodes]
+                blocks = self._plan(nodes, storages)
+                if len(updates) <= UPDATE_CHUNK:
+                    self._execute([*nodes, *updates])
+                else:
                     self._execute(nodes)
-                finally:
-                    for node in nodes:
-                        node.block = None
-                for node, storage, block in zip(nodes, kept, blocks, strict=True):
+                    for start in range(0, len(updates), UPDATE_CHUNK):
+                        self._execute(updates[start : start + UPDATE_CHUNK])
+                for node, storage, block in zip(nodes, storages, blocks, strict=True):
                     node.sources = ()
+                    node.leaves = None
                     if storage is not None:
                         storage.block = block
                         storage.node = None
             self._pending.clear()
 
     def update(self, steps: Iterable[tuple[Primitive, Sequence[Array]]]) -> None:
-        """Run primitives that write their operands in place, after everything recorded so far.
+        """Run primitives that write their operands in place, after everything recorded so far that reads those.
 
-        They go in graphs of their own: ggml orders a graph by who needs whose result, so an update beside a
-        reader of the old value would be a race. The operands must be packed.
+        A reader of the old value in the same graph would be a race: ggml orders a graph by who needs whose result.
+        So such readers run first, in a graph of their own. The operands must be packed.
         """
         with self.lock:
-            self.run()
-            nodes = []
-            written: list[Storage] = []
-            for primitive, operands in steps:
-                nodes.append(Node(primitive, [Source(a) for a in operands], (), operands[0].dtype, ()))
-                written += [operands[i].storage for i in primitive.writes]
-            for start in range(0, len(nodes), UPDATE_CHUNK):
-                self._execute(nodes[start : start + UPDATE_CHUNK])
+            steps = list(steps)
+            written = [operands[i].storage for primitive, operands in steps for i in primitive.writes]
+            overwritten = set(written)
+            if any(source[0] in overwritten for node in self._alive() for source in node.sources):
+                self.run()
+            for storage in written:
+                if storage.node is not None:
+                    self.run()
+            nodes = [Node(primitive, [source_of(a) for a in arrays], (), FLOAT, ()) for primitive, arrays in steps]
+            self.run(nodes)
             for storage in written:
                 storage.version += 1
 
-    def _plan(self, nodes: list[Node], kept: list[Storage | None]) -> list[Block | None]:
-        """Give every node a block: to keep where somebody wants the result, else until its last use."""
+    def _alive(self) -> list[Node]:
+        return [node for ref in self._pending if (node := ref()) is not None]
+
+    def _plan(self, nodes: Sequence[Node], storages: Sequence[Storage | None]) -> list[Block | None]:
+        """Give every node memory: a block where somebody wants the result, else scratch until its last use."""
         for i, node in enumerate(nodes):
             for source in node.sources:
-                if type(source.origin) is Node:
-                    source.origin.last_use = i
-        blocks: list[Block | None] = []
+                if type(source[0]) is Node:
+                    source[0].last_use = i
         pool = self.device.pool
-        for i, (node, storage) in enumerate(zip(nodes, kept, strict=True)):
-            dying = [
-                s.origin
-                for s in node.sources
-                if type(s.origin) is Node and s.origin.last_use == i and s.origin.block is not None
-            ]
-            block = self._inherited(node, dying) if dying and node.primitive.elementwise else None
-            if block is None:
-                block = self.device.alloc(node.nbytes, scratch=storage is None)
-            elif storage is not None:
-                pool.keep(block)
-            node.address = block.address
-            node.slab = block.slab
-            for origin in dying:
-                origin.block = None
-            if storage is None:
-                node.block = block
-                blocks.append(None)
-            else:
+        blocks: list[Block | None] = []
+        try:
+            for i, (node, storage) in enumerate(zip(nodes, storages, strict=True)):
+                dying = [s[0] for s in node.sources if type(s[0]) is Node and s[0].last_use == i and s[0].scratch]
+                heir = _heir(node, dying) if dying and node.primitive.elementwise else None
+                if heir is not None:
+                    node.slab, node.offset = heir.slab, heir.offset
+                    heir.scratch = False
+                    block = None if storage is None else pool.keep(heir.slab, heir.offset, heir.size)
+                elif storage is None:
+                    node.slab, node.offset = self.device.alloc_scratch(node.size)
+                    block = None
+                else:
+                    block = self.device.alloc(storage.nbytes)
+                    node.slab, node.offset = block.slab, block.offset
                 blocks.append(block)
-            del block  # or the next round would find it still in use
+                node.scratch = storage is None
+                for origin in dying:
+                    if origin.scratch:
+                        origin.scratch = False
+                        pool.free_scratch(origin.slab, origin.offset, origin.size)
+        finally:  # all of it has served, or the plan failed
+            for node in nodes:
+                if node.scratch:
+                    node.scratch = False
+                    pool.free_scratch(node.slab, node.offset, node.size)
         return blocks
-
-    @staticmethod
-    def _inherited(node: Node, dying: list[Node]) -> Block | None:
-        """The block of an operand that is read here for the last time, element by element, if there is one."""
-        for origin in dying:
-            reads = [s for s in node.sources if s.origin is origin]
-            if all(s.shape == node.shape and s.offset == 0 and is_packed(s.shape, s.strides) for s in reads):
-                if origin.nbytes == node.nbytes:
-                    return origin.block
-        return None
 
     def _execute(self, nodes: Sequence[Node]) -> None:
         """Build the ggml graph of these nodes, whose memory is planned, and compute it."""
         arena = self._arena
-        arena.begin(tensors=sum(2 + len(node.sources) for node in nodes), nodes=len(nodes))
-        operands: dict[tuple[Any, ...], int] = {}
-        segments: list[tuple[str, list[Node]]] = []
-        for node in nodes:
-            pointers = [_operand(arena, source, operands) for source in node.sources]
-            node.tensor = node.primitive.build(arena.context, *pointers, *node.parameters)
-            if node.primitive.writes:
-                slab, address = _memory(node.sources[node.primitive.writes[0]])
-                arena.place(node.tensor, slab.buffer, address)
+        arena.begin(len(nodes))
+        start, engine = 0, ""
+        parts: list[tuple[str, Sequence[Node]]] = []
+        all_supported = self.device.is_cpu  # ggml says so of everything there; the primitives' table and tests decide
+        for i, node in enumerate(nodes):
+            primitive = node.primitive
+            pointers = [_operand(source) for source in node.sources]
+            node.tensor = primitive.build(arena.context, *pointers, *node.parameters)
+            if primitive.writes:
+                slab, offset = _memory(node.sources[primitive.writes[0]])
+                arena.place(node.tensor, slab, offset)
             else:
-                arena.place(node.tensor, node.slab.buffer, node.address)
-            engine = node.primitive.engine if self._supports(node) else "host"
-            if not segments or segments[-1][0] != engine:
-                segments.append((engine, []))
-            segments[-1][1].append(node)
-        for engine, part in segments:
+                arena.place(node.tensor, node.slab, node.offset)
+            wanted = primitive.engine if all_supported or self._supports(node) else "host"
+            if wanted != engine:
+                if i:
+                    parts.append((engine, nodes[start:i]))
+                start, engine = i, wanted
+        parts.append((engine, nodes[start:]))
+        lib.Running.thread = threading.get_ident()
+        for engine, part in parts:
             if engine == "host":
                 for node in part:
                     self._run_on_host(node)
             else:
+                lib.Running.nodes = part
                 self._compute(engine, part)
+        lib.Running.nodes = ()
 
-    def _compute(self, engine: str, nodes: list[Node]) -> None:
+    def _compute(self, engine: str, nodes: Sequence[Node]) -> None:
         graph = self._arena.graph([node.tensor for node in nodes])
-        lib.Running.thread = threading.get_ident()
-        lib.Running.operations = lambda: [str(node) for node in nodes]
         status = lib.compute(self.device.engine(engine, nodes), graph)
-        lib.Running.operations = None
         if status != 0:
             raise GgmlError(f"{self.device.name} failed with status {status} in a graph of {len(nodes)} operations")
         COUNTS.graphs += 1
@@ -265,9 +268,7 @@ class Graph:
 
     def _supports(self, node: Node) -> bool:
         """Whether the device computes this node; ggml's Vulkan backend would skip it silently if not."""
-        if self.device.is_cpu:
-            return True  # ggml says yes to everything there; the table of primitives and the tests decide
-        key = (node.primitive.name, node.shape, *((s.shape, s.strides, s.dtype) for s in node.sources))
+        key = (node.primitive.name, node.shape, *(source[2:] for source in node.sources))
         known = self._supported.get(key)
         if known is None:
             known = self._supported[key] = bool(lib.supports_op(self.device.backend, node.tensor))
@@ -285,44 +286,77 @@ class Graph:
         cpu = self.device.host()
         arrays = []
         for source in node.sources:
-            slab, address = _memory(source)
-            data = self.device.read(slab, address - slab.base, source.origin.nbytes)
-            whole = cpu.upload(data.view(source.dtype), primitive.name)
-            arrays.append(Array(whole.storage, source.dtype, source.shape, source.strides, source.offset))
+            origin, offset, shape, strides, dtype = source
+            slab, start = _memory(source)
+            nbytes = origin.nbytes if type(origin) is Storage else prod(origin.shape) * ITEM  # type: ignore[union-attr]
+            whole = cpu.upload(self.device.read(slab, start, nbytes).view(dtype), primitive.name)
+            arrays.append(Array(whole.storage, dtype, shape, strides, offset))
         if primitive.writes:
             cpu.graph.update([(primitive, arrays)])
             for i in primitive.writes:
-                slab, address = _memory(node.sources[i])
-                whole = Array(arrays[i].storage, source.dtype, (arrays[i].storage.nbytes // ITEM,), (1,))
-                self.device.write(slab, address - slab.base, cpu.download(whole))
+                slab, start = _memory(node.sources[i])
+                storage = arrays[i].storage
+                whole = Array(storage, arrays[i].dtype, (storage.nbytes // ITEM,), (1,))
+                self.device.write(slab, start, cpu.download(whole))
         else:
             result = cpu.graph.record(primitive, arrays, node.shape, node.dtype, *node.parameters)
-            self.device.write(node.slab, node.address - node.slab.base, cpu.download(result))
+            self.device.write(node.slab, node.offset, cpu.download(result))
+
+
+def _heir(node: Node, dying: list[Node]) -> Node | None:
+    """An operand read here for the last time, element by element: the result may be written over it."""
+    for origin in dying:
+        if origin.size == node.size and all(
+            shape == node.shape and offset == 0 and is_packed(shape, strides)
+            for other, offset, shape, strides, _ in node.sources
+            if other is origin
+        ):
+            return origin
+    return None
 
 
 def _memory(source: Source) -> tuple[Slab, int]:
-    """Where an operand's storage begins: slab and address."""
-    origin = source.origin
+    """Where an operand's origin begins: slab and offset in it."""
+    origin = source[0]
     if type(origin) is Node:
-        return origin.slab, origin.address
+        return origin.slab, origin.offset
     block = origin.block  # type: ignore[union-attr]
     assert block is not None
-    return block.slab, block.address
+    return block.slab, block.offset
 
 
-def _operand(arena: Arena, source: Source, known: dict[tuple[Any, ...], int]) -> int:
+def _operand(source: Source) -> int:
     """The ggml tensor of an operand: its node's own, or a leaf over the memory it lies in."""
-    origin = source.origin
-    if type(origin) is Node and source.shape == origin.shape and is_packed(source.shape, source.strides):
+    origin, start, shape, strides, dtype = source
+    if type(origin) is Node and shape == origin.shape and is_packed(shape, strides):
         return origin.tensor  # a packed window of the same shape is the whole
-    key = (id(origin), source.offset, source.shape, source.strides)
-    tensor = known.get(key)
-    if tensor is None:
-        slab, address = _memory(source)
-        tensor = arena.leaf(source.dtype, source.shape, source.strides)
-        arena.place(tensor, slab.buffer, address + source.offset * ITEM)
-        known[key] = tensor
-    return tensor
+    leaves = origin.leaves
+    if leaves is None:
+        leaves = origin.leaves = {}
+    key = source[1:]
+    leaf = leaves.get(key)
+    if leaf is None:
+        slab, offset = _memory(source)
+        leaf = leaves[key] = Leaf(dtype, shape, strides, slab, offset + start * ITEM)
+    return leaf.tensor
+
+
+class Leaf:
+    """A ggml tensor over memory that exists, in memory of its own: a storage keeps it for the next graphs.
+
+    ggml's constructor costs more than the three writes here, and would put it into an arena that is emptied.
+    """
+
+    __slots__ = ("_memory", "tensor")
+
+    def __init__(self, dtype: np.dtype, shape: Shape, strides: Shape, slab: Slab, offset: int) -> None:
+        memory = self._memory = ctypes.create_string_buffer(lib.TENSOR_SIZE)
+        _PACK_INT(memory, lib.FIELD_TYPE, GGML_TYPE[dtype])
+        _PACK_POINTER(memory, lib.FIELD_BUFFER, slab.buffer)
+        _PACK_FOUR(memory, lib.FIELD_NE, *_extents(shape))
+        _PACK_FOUR(memory, lib.FIELD_NB, *_byte_strides(shape, strides))
+        _PACK_POINTER(memory, lib.FIELD_DATA, slab.base + offset)
+        self.tensor: int = ctypes.addressof(memory)
 
 
 class Arena:
@@ -332,49 +366,47 @@ class Arena:
         self.context: int = 0
         self._size = 0
 
-    def begin(self, tensors: int, nodes: int) -> None:
-        """Empty the arena and make room for `tensors` tensors and graphs of together `nodes` nodes."""
-        # each engine segment is a graph of its own; in the worst case every node is one
-        need = tensors * lib.tensor_overhead() + lib.graph_overhead(nodes, False) + nodes * lib.graph_overhead(1, False)
+    def begin(self, nodes: int) -> None:
+        """Empty the arena and make room for `nodes` operations."""
+        # an operation makes up to three tensors; each engine's part is a graph of its own, in the worst case every node
+        need = 3 * nodes * lib.tensor_overhead() + lib.graph_overhead(nodes, False) + nodes * lib.graph_overhead(1, False)
         if need > self._size:
             if self.context:
                 lib.free_context(self.context)
             self._size = max(1 << 18, 2 * need)
             self._memory = (ctypes.c_char * (self._size + 16))()
-            start = -(-ctypes.addressof(self._memory) // 16) * 16
-            self.context = lib.init_context(lib.InitParams(mem_size=self._size, mem_buffer=start, no_alloc=True))
             self._base = ctypes.addressof(self._memory)
+            start = -(-self._base // 16) * 16
+            self.context = lib.init_context(lib.InitParams(mem_size=self._size, mem_buffer=start, no_alloc=True))
         else:
             lib.reset_context(self.context)
 
-    def leaf(self, dtype: np.dtype, shape: Shape, strides: Shape) -> int:
-        """A tensor over memory that is filled already."""
-        tensor: int = lib.new_tensor_4d(self.context, GGML_TYPE[dtype], *_extents(shape))
-        if not is_packed(shape, strides):
-            _PACK_4Q(self._memory, tensor - self._base + lib.Field.nb, *_byte_strides(shape, strides))
-        return tensor
-
-    def place(self, tensor: int, buffer: int, address: int) -> None:
-        """Put a tensor's data at an address inside a backend buffer.
+    def place(self, tensor: int, slab: Slab, offset: int) -> None:
+        """Put the result of an operation into a slab.
 
         Each carries the OUTPUT flag: without it a backend may fuse it into the next operation and never write it.
         """
         at = tensor - self._base
-        _PACK_Q(self._memory, at + lib.Field.buffer, buffer)
-        _PACK_Q(self._memory, at + lib.Field.data, address)
-        _PACK_I(self._memory, at + lib.Field.flags, lib.FLAG_COMPUTE | lib.FLAG_OUTPUT)
+        memory = self._memory
+        _PACK_POINTER(memory, at + lib.FIELD_BUFFER, slab.buffer)
+        _PACK_POINTER(memory, at + lib.FIELD_DATA, slab.base + offset)
+        _PACK_INT(memory, at + lib.FIELD_FLAGS, lib.FLAG_COMPUTE | lib.FLAG_OUTPUT)
 
     def graph(self, tensors: list[int]) -> int:
-        """A ggml graph of these tensors in this order."""
-        graph: int = lib.new_graph(self.context, len(tensors), False)
-        for tensor in tensors:
-            lib.add_node(graph, tensor)
+        """A ggml graph of these tensors in this order: its list of nodes is written at once."""
+        n = len(tensors)
+        graph: int = lib.new_graph(self.context, n, False)
+        at = graph - self._base
+        (nodes,) = _UNPACK_POINTER(self._memory, at + lib.GRAPH_NODES)
+        struct.pack_into(f"={n}Q", self._memory, nodes - self._base, *tensors)
+        _PACK_INT(self._memory, at + lib.GRAPH_COUNT, n)
         return graph
 
 
-_PACK_I = struct.Struct("=i").pack_into
-_PACK_Q = struct.Struct("=Q").pack_into
-_PACK_4Q = struct.Struct("=4Q").pack_into
+_PACK_INT = struct.Struct("=i").pack_into
+_PACK_POINTER = struct.Struct("=Q").pack_into
+_UNPACK_POINTER = struct.Struct("=Q").unpack_from
+_PACK_FOUR = struct.Struct("=4Q").pack_into
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 GGML_PYTHON = "0.0.45"
@@ -88,7 +88,6 @@ reset_context = bind("ggml_reset", None, P)
 tensor_overhead = bind("ggml_tensor_overhead", SIZE)
 graph_overhead = bind("ggml_graph_overhead_custom", SIZE, SIZE, BOOL)
 new_graph = bind("ggml_new_graph_custom", P, P, SIZE, BOOL)
-add_node = bind("ggml_graph_add_node", None, P, P)
 new_tensor_1d = bind("ggml_new_tensor_1d", P, P, I32, I64)
 new_tensor_4d = bind("ggml_new_tensor_4d", P, P, I32, I64, I64, I64, I64)
 
@@ -122,14 +121,12 @@ DEVICE_CPU, DEVICE_GPU, DEVICE_IGPU, DEVICE_ACCEL = 0, 1, 2, 3
 HAS_VULKAN = bind("ggml_backend_vk_reg", P, required=False) is not _missing
 
 
-class Field:
-    """Byte offsets inside C's `struct ggml_tensor`, read from the bindings."""
-
-    buffer = ggml.ggml_tensor.buffer.offset
-    nb = ggml.ggml_tensor.nb.offset
-    flags = ggml.ggml_tensor.flags.offset
-    data = ggml.ggml_tensor.data.offset
-    view_src = ggml.ggml_tensor.view_src.offset
+# Byte offsets inside C's `struct ggml_tensor` and `struct ggml_cgraph`, read from the bindings.
+TENSOR_SIZE = ctypes.sizeof(ggml.ggml_tensor)
+FIELD_TYPE, FIELD_BUFFER, FIELD_NE, FIELD_NB, FIELD_FLAGS, FIELD_VIEW_SRC, FIELD_DATA = (
+    getattr(ggml.ggml_tensor, name).offset for name in ("type", "buffer", "ne", "nb", "flags", "view_src", "data")
+)
+GRAPH_COUNT, GRAPH_NODES = ggml.ggml_cgraph.n_nodes.offset, ggml.ggml_cgraph.nodes.offset
 
 
 # ---------------------------------------------------------------- precision of products on Vulkan
@@ -193,7 +190,7 @@ class Running:
     """What ggml is doing now: the thread that asked, and the operations; for the abort callback."""
 
     thread: int | None = None
-    operations: Callable[[], list[str]] | None = None
+    nodes: Sequence[Any] = ()
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_char_p)
@@ -201,10 +198,10 @@ def _on_abort(message: bytes | None) -> None:
     """ggml ends the process after this; say where Python was and what was being computed."""
     out = sys.stderr
     print(f"\nggmlpy_ag: ggml gave up: {(message or b'').decode(errors='replace').strip()}", file=out)
-    if Running.operations is not None:
+    if Running.nodes:
         print("operations in the graph:", file=out)
-        for line in Running.operations():
-            print(f"  {line}", file=out)
+        for node in Running.nodes:
+            print(f"  {node}", file=out)
     frame = sys._current_frames().get(Running.thread or threading.get_ident())
     print("Python stack:", file=out)
     traceback.print_stack(frame, file=out)

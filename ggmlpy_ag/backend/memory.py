@@ -17,7 +17,7 @@ from .errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from .devices import Device
-    from .graph import Node
+    from .graph import Leaf, Node
 
 MIN_SLAB = 4 << 20
 MAX_SLAB = 64 << 20  # below every device's largest storage-buffer binding (128 MiB is the least that Vulkan promises)
@@ -62,34 +62,35 @@ class Slab:
 
 
 class Block:
-    """A piece of a slab. Dropping the last reference to it returns it to its pool.
+    """A piece of a slab that a storage holds. Dropping the last reference to it returns it to its pool."""
 
-    `scratch`: it holds a value inside a running graph that nobody wants afterwards.
-    """
+    __slots__ = ("offset", "pool", "size", "slab")
 
-    __slots__ = ("address", "offset", "pool", "scratch", "size", "slab")
-
-    def __init__(self, pool: Pool, slab: Slab, offset: int, size: int, scratch: bool) -> None:
+    def __init__(self, pool: Pool, slab: Slab, offset: int, size: int) -> None:
         self.pool = pool
         self.slab = slab
         self.offset = offset
         self.size = size
-        self.scratch = scratch
-        self.address = slab.base + offset
+
+    @property
+    def address(self) -> int:
+        """Where it begins, as ggml sees it."""
+        return self.slab.base + self.offset
 
     def __del__(self) -> None:
         # Only note it: this may run in the middle of the pool's own work, when the collector breaks a cycle.
-        self.pool.returned.append((self.slab, self.offset, self.size, self.scratch))
+        self.pool.returned.append((self.slab, self.offset, self.size))
 
 
 class Storage:
     """The memory behind one or more tensors: a block, or the pending node that will fill one.
 
     `version` counts the writes in place. `bounds` are the least and greatest value of an int32 storage, so that
-    indices can be checked without downloading them. `label` is the operation that made it, for messages.
+    indices can be checked without downloading them. `label` is the operation that made it, for messages. `leaves` are
+    the ggml tensors over its block, one for each window that graphs have used.
     """
 
-    __slots__ = ("__weakref__", "block", "bounds", "device", "label", "nbytes", "node", "version")
+    __slots__ = ("__weakref__", "block", "bounds", "device", "label", "leaves", "nbytes", "node", "version")
 
     def __init__(self, device: Device, nbytes: int, label: str) -> None:
         self.device = device
@@ -99,6 +100,7 @@ class Storage:
         self.node: Node | None = None
         self.version = 0
         self.bounds: tuple[int, int] | None = None
+        self.leaves: dict[Any, Leaf] | None = None
 
     @property
     def block_bytes(self) -> int:
@@ -133,7 +135,11 @@ class MemoryStats:
 
 
 class Pool:
-    """Cuts blocks from slabs of one buffer type, best fit first, and keeps the books."""
+    """Cuts pieces from slabs of one buffer type and keeps the books.
+
+    A piece that comes back first waits in a bin for the next request of its size, which in training nearly always
+    comes. Only when no free piece is large enough are the bins emptied and their pieces joined with free neighbours.
+    """
 
     def __init__(self, device: str, buffer_type: int) -> None:
         self.device = device
@@ -141,8 +147,9 @@ class Pool:
         self.alignment = max(BLOCK_ALIGNMENT, lib.buffer_alignment(buffer_type))
         self.max_block = lib.buffer_max_size(buffer_type)
         self.slabs: list[Slab] = []
-        self.returned: deque[tuple[Slab, int, int, bool]] = deque()
-        self._free: list[tuple[int, int, int, Slab]] = []  # (size, number, offset, slab), sorted
+        self.returned: deque[tuple[Slab, int, int]] = deque()  # by blocks that were dropped
+        self._bins: dict[int, list[tuple[Slab, int]]] = {}
+        self._free: list[tuple[int, int, int, Slab]] = []  # (size, slab number, offset, slab), sorted
         self._made = 0
         self._in_use = 0
         self._scratch = 0
@@ -150,16 +157,64 @@ class Pool:
         self._peak_scratch = 0
 
     def rounded(self, nbytes: int) -> int:
-        """The size of the block that holds `nbytes`."""
+        """The size of the piece that holds `nbytes`."""
         return -(-nbytes // self.alignment) * self.alignment
 
-    def alloc(self, nbytes: int, scratch: bool = False) -> Block:
+    def alloc(self, nbytes: int) -> Block:
         """A block of at least `nbytes`. Raises MemoryError when the device has none; nothing has changed then."""
+        size = self.rounded(nbytes)
+        slab, offset = self._take(size)
+        return Block(self, slab, offset, size)
+
+    def alloc_scratch(self, size: int) -> tuple[Slab, int]:
+        """A piece of a rounded size for a value inside a running graph, to be given to `free_scratch` or `keep`."""
+        piece = self._take(size)
+        self._scratch += size
+        if self._scratch > self._peak_scratch:
+            self._peak_scratch = self._scratch
+        return piece
+
+    def free_scratch(self, slab: Slab, offset: int, size: int) -> None:
+        """Take a scratch piece back."""
+        self._scratch -= size
+        self._give(slab, offset, size)
+
+    def keep(self, slab: Slab, offset: int, size: int) -> Block:
+        """Turn a scratch piece into a block."""
+        self._scratch -= size
+        return Block(self, slab, offset, size)
+
+    def collect(self) -> None:
+        """Take back every block whose last reference has gone."""
+        while self.returned:
+            self._give(*self.returned.popleft())
+
+    def _take(self, size: int) -> tuple[Slab, int]:
         if self.returned:
             self.collect()
-        size = self.rounded(nbytes)
+        waiting = self._bins.get(size)
+        if waiting:
+            slab, offset = waiting.pop()
+        else:
+            slab, offset = self._cut(size)
+        slab.used += size
+        self._in_use += size
+        if self._in_use > self._peak:
+            self._peak = self._in_use
+        return slab, offset
+
+    def _give(self, slab: Slab, offset: int, size: int) -> None:
+        slab.used -= size
+        self._in_use -= size
+        self._bins.setdefault(size, []).append((slab, offset))
+
+    def _cut(self, size: int) -> tuple[Slab, int]:
+        """A piece of the smallest free one that is large enough."""
         free = self._free
         i = bisect.bisect_left(free, (size,))
+        if i == len(free):
+            self._empty_bins()
+            i = bisect.bisect_left(free, (size,))
         if i == len(free):
             self._add_slab(size)
             i = bisect.bisect_left(free, (size,))
@@ -167,41 +222,31 @@ class Pool:
         del slab.starts[offset], slab.ends[offset + have]
         if have > size:
             self._insert(slab, offset + size, have - size)
-        slab.used += size
-        self._in_use += size
-        if scratch:
-            self._scratch += size
-            self._peak_scratch = max(self._peak_scratch, self._scratch)
-        self._peak = max(self._peak, self._in_use)
-        return Block(self, slab, offset, size, scratch)
+        return slab, offset
 
-    def keep(self, block: Block) -> None:
-        """Note that a scratch block will hold a wanted value after all."""
-        block.scratch = False
-        self._scratch -= block.size
+    def _empty_bins(self) -> None:
+        """Join every waiting piece with its free neighbours."""
+        for size, waiting in self._bins.items():
+            for slab, offset in waiting:
+                self._join(slab, offset, size)
+        self._bins.clear()
 
-    def collect(self) -> None:
-        """Take back every block whose last reference has gone."""
-        while self.returned:
-            slab, offset, size, scratch = self.returned.popleft()
-            slab.used -= size
-            self._in_use -= size
-            if scratch:
-                self._scratch -= size
-            after = slab.starts.get(offset + size)
-            if after is not None:
-                self._remove(slab, offset + size, after)
-                size += after
-            before = slab.ends.get(offset)
-            if before is not None:
-                self._remove(slab, before, offset - before)
-                size += offset - before
-                offset = before
-            self._insert(slab, offset, size)
+    def _join(self, slab: Slab, offset: int, size: int) -> None:
+        after = slab.starts.get(offset + size)
+        if after is not None:
+            self._remove(slab, offset + size, after)
+            size += after
+        before = slab.ends.get(offset)
+        if before is not None:
+            self._remove(slab, before, offset - before)
+            size += offset - before
+            offset = before
+        self._insert(slab, offset, size)
 
     def trim(self) -> int:
         """Give slabs without a block in use back to the device; returns the bytes given back."""
         self.collect()
+        self._empty_bins()
         empty = [slab for slab in self.slabs if slab.used == 0]
         for slab in empty:
             self._remove(slab, 0, slab.size)

@@ -86,13 +86,13 @@ _sgd = bind("ggml_opt_step_sgd", P, P, P, P, P)
 
 
 def _set_flag(tensor: int, flag: int) -> None:
-    ctypes.c_int32.from_address(tensor + lib.Field.flags).value |= flag
+    ctypes.c_int32.from_address(tensor + lib.FIELD_FLAGS).value |= flag
 
 
 def _build_clamp(context: int, a: int, low: float, high: float) -> int:
     # ggml_clamp makes a view of its operand and overwrites it. Without the link it is an operation like others.
     tensor: int = _clamp(context, a, low, high)
-    ctypes.c_void_p.from_address(tensor + lib.Field.view_src).value = None
+    ctypes.c_void_p.from_address(tensor + lib.FIELD_VIEW_SRC).value = None
     return tensor
 
 

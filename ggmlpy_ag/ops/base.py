@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,18 +33,25 @@ def floats(op: str, *values: TensorLike) -> tuple[Tensor, ...]:
         TypeError: an int32 tensor, or something that is no number. ValueError: tensors on different devices.
     """
     device: Device | None = None
+    converted = True
     for value in values:
         if type(value) is Tensor:
-            if value._array.dtype is not FLOAT:
+            array = value._array
+            if array.dtype is not FLOAT:
                 raise TypeError(
                     f'{op} takes float32, but an operand of shape {value.shape} is {value.dtype}: use astype("float32")'
                 )
-            here = value._array.storage.device
-            if device is not None and here is not device:
-                raise ValueError(f"{op}: operands are on {device.name} and {here.name}; move one with .to(device)")
-            device = here
+            here = array.storage.device
+            if device is not here:
+                if device is not None:
+                    raise ValueError(f"{op}: operands are on {device.name} and {here.name}; move one with .to(device)")
+                device = here
+        else:
+            converted = False
+    if converted:
+        return values  # type: ignore[return-value]
     where = device or devices.get()
-    return tuple(v if type(v) is Tensor else from_host(op, v, where) for v in values)
+    return tuple([v if type(v) is Tensor else from_host(op, v, where) for v in values])
 
 
 def from_host(op: str, value: TensorLike, device: Device) -> Tensor:
@@ -61,9 +69,12 @@ def broadcast(op: str, *shapes: Shape) -> Shape:
         ValueError: naming the operation and the shapes.
     """
     try:
-        return np.broadcast_shapes(*shapes)
+        return _broadcast_shapes(*shapes)
     except ValueError:
         raise ValueError(f"{op}: shapes {' and '.join(map(str, shapes))} do not broadcast") from None
+
+
+_broadcast_shapes = lru_cache(maxsize=4096)(np.broadcast_shapes)
 
 
 def one_axis(op: str, axis: int, ndim: int) -> int:

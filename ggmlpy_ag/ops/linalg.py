@@ -41,26 +41,33 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     shape_a, shape_b = a.shape, b.shape
     left = a if b.requires_grad else None  # each operand is needed for its partner's gradient
     right = b if a.requires_grad else None
+    flipped = not b._array.packed  # a weight used as w.T: its gradient is made in the layout of w
 
     def grad(g: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        to_a = None if right is None else sum_to(matmul(g, right.transpose(-1, -2)), shape_a)
+        to_a = None if right is None else sum_to(matmul(g, right.mT), shape_a)
         if left is None:
             return to_a, None
+        rows, back = left, g
         if len(shape_b) == 2:  # one matrix for the whole batch: its gradient is one product over all rows
-            return to_a, matmul(left.reshape(-1, shape_a[-1]).T, g.reshape(-1, shape_b[-1]))
-        return to_a, sum_to(matmul(left.transpose(-1, -2), g), shape_b)
+            if len(shape_a) > 2:
+                rows, back = rows.reshape(-1, shape_a[-1]), back.reshape(-1, shape_b[-1])
+        if flipped:
+            to_b = matmul(back.mT, rows).mT
+        else:
+            to_b = matmul(rows.mT, back)
+        return to_a, sum_to(to_b, shape_b)
 
     return record("matmul", out, (a, b), grad)
 
 
 def _matmul(a: Array, b: Array) -> Array:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    if len(b.shape) == 2:
+        if len(a.shape) == 2:
+            return _matmul_2d(a, b)
+        flat = base.reshaped(a, (prod(a.shape[:-1]), k))  # one matrix for all: a single product of all rows
+        return _matmul_2d(flat, b).reshaped((*a.shape[:-1], n))
     batch = base.broadcast("matmul", a.shape[:-2], b.shape[:-2])
-    if len(b.shape) == 2 and len(a.shape) > 2:  # one matrix for all: a single product of all rows
-        flat = base.reshaped(a, (prod(a.shape[:-1]), k))
-        return _matmul(flat, b).reshaped((*batch, m, n))
-    if not batch:
-        return _matmul_2d(a, b)
     shape: Shape = (*batch, m, n)
     # ggml multiplies rows with rows, and broadcasts its first operand, our right one, alone
     columns = b.swapped()

@@ -9,7 +9,7 @@ from ..backend.array import FLOAT, INT, Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike, as_numpy
 from . import base
-from .activation import log_softmax, log_softmax_rows
+from .activation import log_softmax, log_softmax_rows, softmax
 from .base import floats, scaled, unary
 from .elementwise import exp
 from .reduce import _sum, sum
@@ -102,7 +102,7 @@ def _from_indices(logits: Tensor, target: TensorLike) -> Tensor:
 
     def grad(g: Tensor) -> tuple[Tensor]:
         hot = Tensor(_one_hot(saved_labels._array, classes).reshaped(saved_logits.shape))
-        return ((exp(log_softmax(saved_logits)) - hot) * (g * (1.0 / n)),)
+        return ((softmax(saved_logits) - hot) * (g * (1.0 / n)),)
 
     return record("cross_entropy_loss", out, (logits,), grad)
 

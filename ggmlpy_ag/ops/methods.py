@@ -21,7 +21,10 @@ Tensor.__neg__ = elementwise.neg  # type: ignore[method-assign]
 Tensor.__pos__ = lambda self: self  # type: ignore[method-assign]
 Tensor.__abs__ = elementwise.abs  # type: ignore[method-assign]
 Tensor.__getitem__ = shape.getitem  # type: ignore[method-assign]
-Tensor.T = property(shape.transpose)  # type: ignore[method-assign, assignment]
+Tensor.mT = property(shape.matrix_transpose)  # type: ignore[method-assign, assignment]
+Tensor.T = property(  # type: ignore[method-assign, assignment]
+    lambda self: shape.matrix_transpose(self) if len(self.shape) == 2 else shape.transpose(self)
+)
 
 for module in (activation, elementwise, reduce, shape):
     for name in (

@@ -56,10 +56,10 @@ def permute(x: TensorLike, *axes: Any) -> Tensor:
     """
     x = _any("permute", x)
     given = _spread_out(axes)
-    order = tuple(one_axis("permute", a, x.ndim) for a in given)
+    order = tuple([one_axis("permute", a, x.ndim) for a in given])
     if sorted(order) != list(range(x.ndim)):
         raise ValueError(f"permute: {tuple(given)} does not name each of {x.ndim} dimensions once")
-    back = tuple(order.index(i) for i in range(x.ndim))
+    back = tuple([order.index(i) for i in range(x.ndim)])
     return record("permute", Tensor(x._array.permuted(order)), (x,), lambda g: (permute(g, back),))
 
 
@@ -79,8 +79,19 @@ def transpose(x: TensorLike, *axes: Any) -> Tensor:
         order[i], order[j] = j, i
     else:
         raise ValueError(f"transpose: name two axes or none, not {tuple(given)}; permute takes all of them")
-    back = tuple(order.index(i) for i in range(x.ndim))
-    return record("transpose", Tensor(x._array.permuted(tuple(order))), (x,), lambda g: (permute(g, back),))
+    # the order is its own inverse
+    return record("transpose", Tensor(x._array.permuted(tuple(order))), (x,), lambda g: (transpose(g, *given),))
+
+
+def matrix_transpose(x: Tensor) -> Tensor:
+    """The last two dimensions swapped: a view.
+
+    Raises:
+        ValueError: fewer than two dimensions.
+    """
+    if x.ndim < 2:
+        raise ValueError(f"matrix_transpose: shape {x.shape} has fewer than two dimensions")
+    return record("transpose", Tensor(x._array.swapped()), (x,), lambda g: (matrix_transpose(g),))
 
 
 def getitem(x: Tensor, index: Index) -> Tensor:
@@ -222,4 +233,4 @@ def to(x: Tensor, device: str) -> Tensor:
     return record("to", out, (x,), lambda g: (to(g, home),))
 
 
-__all__ = ["astype", "pad", "permute", "reshape", "to", "transpose"]
+__all__ = ["astype", "matrix_transpose", "pad", "permute", "reshape", "to", "transpose"]

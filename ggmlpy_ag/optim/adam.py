@@ -40,7 +40,7 @@ class AdamW(Optimizer):
         check_range("eps", eps, 0.0)
         check_range("weight_decay", weight_decay, 0.0)
         super().__init__(params, lr, betas=tuple(betas), eps=eps, weight_decay=weight_decay)
-        self._parameters = StepParameters(7)
+        self._parameters = StepParameters()
 
     @no_grad()
     def _step(self, active: list[int]) -> None:
@@ -49,7 +49,7 @@ class AdamW(Optimizer):
         for device in {id(self.params[i]._array.device): self.params[i]._array.device for i in active}.values():
             steps = []
             fused_decay = decay if self._decoupled else 0.0
-            parameters = self._parameters(device, self.lr, b1, b2, eps, fused_decay, correction_1, correction_2)
+            parameters = self._parameters(device, (self.lr, b1, b2, eps, fused_decay), correction_1, correction_2)
             for i in active:
                 param = self.params[i]
                 if param._array.device is not device:

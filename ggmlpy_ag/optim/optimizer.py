@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..backend.array import FLOAT, Array
+from ..backend import primitives as prim
+from ..backend.array import FLOAT, Array, Shape
 from ..backend.devices import Device
+from ..ops.base import binary, scaled
 from ..tape import zero_grad
 from ..tensor import Tensor
 
@@ -103,36 +106,44 @@ class Optimizer:
 
 
 class StepParameters:
-    """The few numbers a fused ggml step reads from a tensor, made on the device from numbers in the graph.
+    """The few numbers a fused ggml step reads from a tensor, of which the last ones change with every step.
 
-    Uploading them would be one more copy to the device in every step. Instead a one-hot vector a slot is uploaded
-    once, and each step adds up number times vector.
+    Uploading them each time would be one more copy to the device in every step. Instead the steady ones and a one-hot
+    vector for each changing one are uploaded once, and a step adds number times vector.
     """
 
-    def __init__(self, slots: int) -> None:
-        self._eye = np.eye(slots, dtype=FLOAT)
-        self._hot: dict[Device, list[Tensor]] = {}
+    def __init__(self) -> None:
+        self._uploaded: dict[tuple[Device, tuple[float, ...], int], list[Array]] = {}
 
-    def __call__(self, device: Device, *values: float) -> Array:
-        hot = self._hot.get(device)
-        if hot is None:
-            hot = self._hot[device] = [Tensor(device.upload(row, "optimizer")) for row in self._eye]
-        total: Tensor | None = None
-        for vector, value in zip(hot, values, strict=True):
-            if value:
-                term = vector * value
-                total = term if total is None else total + term
-        return (hot[0] * 0.0 if total is None else total)._array
+    def __call__(self, device: Device, steady: tuple[float, ...], *changing: float) -> Array:
+        key = (device, steady, len(changing))
+        arrays = self._uploaded.get(key)
+        if arrays is None:
+            self._uploaded.clear()  # a new learning rate: the old numbers are of no use
+            slots = len(steady) + len(changing)
+            rows = [np.array([*steady, *(0.0 for _ in changing)], FLOAT), *np.eye(slots, dtype=FLOAT)[len(steady) :]]
+            arrays = self._uploaded[key] = [device.upload(row, "optimizer") for row in rows]
+        total, *hot = arrays
+        for vector, value in zip(hot, changing, strict=True):
+            total = binary("step", prim.ADD, total, scaled(vector, value))
+        return total
 
 
-def pieces(*arrays: Array) -> Iterable[tuple[Array, ...]]:
+def pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
     """The arrays of one parameter (of one shape, packed), cut to the size and rows that fused steps want."""
-    n = arrays[0].size
+    for start, shape, strides in _cuts(arrays[0].size):
+        yield tuple([Array(a.storage, a.dtype, shape, strides, a.offset + start) for a in arrays])
+
+
+@lru_cache(maxsize=1024)
+def _cuts(n: int) -> list[tuple[int, Shape, Shape]]:
+    """Start, shape and strides of each piece of n elements."""
+    cuts = []
     for start in range(0, n, FUSED_ELEMENTS):
         count = min(FUSED_ELEMENTS, n - start)
         rows = next((k for k in range(ROWS, 1, -1) if count % k == 0), 1)
-        shape = (rows, count // rows)
-        yield tuple(a.view(shape, (count // rows, 1), a.offset + start) for a in arrays)
+        cuts.append((start, (rows, count // rows), (count // rows, 1)))
+    return cuts
 
 
 def check_range(name: str, value: float, low: float, high: float = float("inf")) -> None:

@@ -1,0 +1,5 @@
+"""`python -m ggmlpy_ag`."""
+
+from .cli import main
+
+raise SystemExit(main())
