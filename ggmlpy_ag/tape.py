@@ -35,19 +35,28 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self,
-        op: str,
-        tape: Tape,
-        inputs: Sequence[Tensor],
-        grad_fn: GradFn,
-        fields: Mapping[str, Any],
+        self, op: str, tape: Tape, inputs: Sequence[Tensor], grad_fn: GradFn, fields: Mapping[str, Any]
     ) -> None:
         self.op = op
-        self.tape = weakref.ref(tape)
+        self.tape = tape.link
         self.index = len(tape.nodes)
-        self.edges = tuple([_edge(t, tape) for t in inputs])
-        self.shapes = tuple([t._array.shape for t in inputs])
-        self.operands = tuple([weakref.ref(t._array.storage) for t in inputs])
+        edges: list[Node | Tensor | None] = []
+        shapes = []
+        operands = []
+        for tensor in inputs:
+            array = tensor._array
+            shapes.append(array.shape)
+            operands.append(weakref.ref(array.storage))
+            node = None
+            if tensor.requires_grad and tensor._node is not None:
+                node = tensor._node()
+            if node is not None and node.tape is tape.link:
+                edges.append(node)
+            else:
+                edges.append(tensor if tensor.requires_grad else None)
+        self.edges: Sequence[Node | Tensor | None] = edges
+        self.shapes = shapes
+        self.operands = operands
         self.grad_fn: GradFn | None = grad_fn
         self.fields = fields
         self.versions = [t._array.storage.version for t in captured(grad_fn)]
@@ -86,8 +95,11 @@ def _collect(value: Any, found: list[Tensor]) -> None:
 class Tape:
     """Recorded operations in the order of their calls."""
 
+    __slots__ = ("__weakref__", "link", "nodes")
+
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.link = weakref.ref(self)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -176,22 +188,13 @@ def record(
         fields: named extras (tensors, or containers of them) that the tape shall hold besides.
     """
     tape = recording_tape()
-    if tape is None or not any([t.requires_grad for t in inputs]):
+    if tape is None or True not in [t.requires_grad for t in inputs]:
         return out
     node = Node(op, tape, inputs, grad_fn, fields or {})
     tape.nodes.append(node)
     out.requires_grad = True
     out._node = weak_node(node)
     return out
-
-
-def _edge(tensor: Tensor, tape: Tape) -> Node | Tensor | None:
-    if not tensor.requires_grad:
-        return None
-    node = tensor._node() if tensor._node is not None else None
-    if node is not None and node.tape() is tape:
-        return node
-    return tensor
 
 
 def backward(

@@ -1,0 +1,48 @@
+"""Devices for the tests: each test that takes `device` runs on every device of this machine.
+
+`--require-device vulkan` fails the run when there is no such device, where it would otherwise be left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+# Mesa's Vulkan on the CPU is a device to the tests; ggml looks at this once, so it is set before anything else.
+os.environ.setdefault("GGMLPY_AG_SOFTWARE_VULKAN", "1")
+
+import ggmlpy_ag as ag  # noqa: E402
+
+DEVICES = [info.name for info in ag.devices()]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require-device",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="fail unless this device is present (cpu, vulkan, vulkan:1); may be repeated",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for wanted in config.getoption("--require-device"):
+        if not any(name == wanted or name.split(":")[0] == wanted for name in DEVICES):
+            raise pytest.UsageError(f"--require-device {wanted}: there are only {', '.join(DEVICES)}")
+
+
+def pytest_report_header() -> list[str]:
+    return [f"device: {info}" for info in ag.devices()]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a device, which is the default device during the test; no operation may fall back to the CPU."""
+    ag.set_fallback("error")
+    with ag.device(request.param):
+        yield request.param
+    ag.zero_grad()
+    ag.set_fallback("warn")
