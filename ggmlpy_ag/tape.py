@@ -9,17 +9,18 @@ leaves such as parameters.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
+from functools import partial, wraps
 from types import FunctionType, TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from .backend import devices
-from .backend.array import FLOAT, Shape
+from .backend.array import FLOAT
 from .tensor import Tensor, TensorLike, as_numpy, weak_node
 
 GradFn: TypeAlias = Callable[[Tensor], Sequence[Tensor | None]]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Node:
@@ -27,11 +28,12 @@ class Node:
 
     `op` is the name the user called. `edges` has one entry an operand: the node that made it, the operand itself
     when it is a leaf that requires a gradient, or None. `operands` are weak links to the operands' storages, for the
-    report. `fields` are named extras that only a report looks at.
+    report. `saved` has the storage (a weak link), version and shape of each value that the rule captured. `fields`
+    are named extras that only a report looks at.
     """
 
     __slots__ = (
-        "__weakref__", "edges", "fields", "grad_fn", "index", "op", "operands", "shapes", "tape", "versions",
+        "__weakref__", "edges", "fields", "grad_fn", "index", "op", "operands", "saved", "shapes", "tape",
     )  # fmt: skip
 
     def __init__(
@@ -59,37 +61,52 @@ class Node:
         self.operands = operands
         self.grad_fn: GradFn | None = grad_fn
         self.fields = fields
-        self.versions = [t._array.storage.version for t in captured(grad_fn)]
+        self.saved = []
+        for tensor in captured(grad_fn):
+            storage = tensor._array.storage
+            self.saved.append((weakref.ref(storage), storage.version, tensor._array.shape))
 
 
-def captured(function: Any) -> list[Tensor]:
-    """The tensors that a closure captured: in its cells, or in tuples, lists, dicts and closures there."""
+def captured(rule: Any) -> list[Tensor]:
+    """The tensors that a rule holds: in its cells and defaults, or in tuples, lists, dicts and functions there."""
     found: list[Tensor] = []
-    for cell in getattr(function, "__closure__", None) or ():
-        try:
-            value = cell.cell_contents
-        except ValueError:  # a name that was never bound
-            continue
-        if type(value) is Tensor:
-            found.append(value)
-        elif type(value) in _CONTAINERS:
-            _collect(value, found)
+    _collect(rule, found, set())
     return found
 
 
-_CONTAINERS = (tuple, list, dict, FunctionType)
+_CONTAINERS = {tuple, list, dict, FunctionType, partial}
 
 
-def _collect(value: Any, found: list[Tensor]) -> None:
-    """The tensors in a container."""
-    if type(value) is FunctionType:
-        found.extend(captured(value))
-        return
-    for item in value.values() if type(value) is dict else value:
-        if type(item) is Tensor:
+def _collect(value: Any, found: list[Tensor], seen: set[int]) -> None:
+    """The tensors in a function or a container. Each is entered once: a function may well refer to itself."""
+    seen.add(id(value))
+    for item in _items(value):
+        kind = type(item)
+        if kind is Tensor:
             found.append(item)
-        elif type(item) in _CONTAINERS:
-            _collect(item, found)
+        elif kind in _CONTAINERS and id(item) not in seen:
+            _collect(item, found, seen)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    kind = type(value)
+    if kind is FunctionType:
+        items: list[Any] = []
+        for cell in value.__closure__ or ():
+            try:
+                items.append(cell.cell_contents)
+            except ValueError:  # a name that was never bound
+                continue
+        if value.__defaults__:
+            items += value.__defaults__
+        if value.__kwdefaults__:
+            items += value.__kwdefaults__.values()
+        return items
+    if kind is partial:
+        return (value.func, value.args, value.keywords)
+    if kind is dict:
+        return value.values()  # type: ignore[no-any-return]
+    return value if kind in _CONTAINERS else ()
 
 
 class Tape:
@@ -120,7 +137,7 @@ _recording: ContextVar[tuple[Tape | None, ...]] = ContextVar("ggmlpy_ag_recordin
 _finished: ContextVar[Tape | None] = ContextVar("ggmlpy_ag_finished", default=None)
 
 
-class grad_tape:  # noqa: N801 - reads as a function
+class grad_tape:
     """Record the operations in the `with` block that touch a tensor that requires a gradient.
 
     The tape outlives the block, so that `backward` and `tape_memory` can use it after it, until `clear()`, `zero_grad`
@@ -146,7 +163,7 @@ class grad_tape:  # noqa: N801 - reads as a function
         del self.tape
 
 
-class no_grad(ContextDecorator):  # noqa: N801
+class no_grad:
     """Record nothing in the `with` block or the decorated function."""
 
     def __enter__(self) -> None:
@@ -154,6 +171,14 @@ class no_grad(ContextDecorator):  # noqa: N801
 
     def __exit__(self, *_: object) -> None:
         _recording.reset(self._token)
+
+    def __call__(self, function: _Function) -> _Function:
+        @wraps(function)
+        def silent(*arguments: Any, **named: Any) -> Any:
+            with no_grad():  # one for each call: calls may nest, and run in several threads
+                return function(*arguments, **named)
+
+        return silent  # type: ignore[return-value]
 
 
 def recording_tape() -> Tape | None:
@@ -164,7 +189,8 @@ def recording_tape() -> Tape | None:
 
 def current_tape() -> Tape | None:
     """The tape that records now, else the one that finished last, if it still lives."""
-    return recording_tape() or _finished.get()
+    tape = recording_tape()
+    return tape if tape is not None else _finished.get()  # an empty tape is false
 
 
 def clear_tape() -> None:
@@ -212,7 +238,9 @@ def backward(
 
     Raises:
         ValueError: `loss` has several elements and no gradient was given; shapes differ.
-        RuntimeError: `loss` is not on a tape, or its tape was cleared; a saved value was overwritten.
+        RuntimeError: `loss` is not on a tape, or its tape was cleared; a saved value was overwritten; `create_graph`
+            where no tape records.
+        TypeError: `loss` is no tensor; a rule returned something else than gradients.
     """
     if not isinstance(loss, Tensor):
         raise TypeError(f"backward needs a Tensor, not {type(loss).__name__}")
@@ -221,20 +249,16 @@ def backward(
             f"backward needs a loss of one element, but its shape is {loss.shape}: reduce it with sum() or mean(), "
             "or pass `gradient` of that shape"
         )
-    seed = _seed(loss, gradient)
+    if create_graph and recording_tape() is None:
+        raise RuntimeError("create_graph=True records the backward pass: call it inside `with ag.grad_tape():`")
     node, nodes = _start(loss)
-    if create_graph:
-        leaves = _walk(loss, seed, node, nodes)
-    else:
-        with no_grad():
-            leaves = _walk(loss, seed, node, nodes)
-            for leaf, grad in leaves.items():
-                leaf.grad = grad if leaf.grad is None else leaf.grad + grad
+    with nullcontext() if create_graph else no_grad():
+        leaves = _walk(loss, _seed(loss, gradient), node, nodes)
+        for leaf, grad in leaves.items():
+            leaf.grad = grad if leaf.grad is None else leaf.grad + grad
+    if not create_graph:
         for device in {id(g._array.device): g._array.device for g in leaves.values()}.values():
             device.graph.run()
-        return leaves
-    for leaf, grad in leaves.items():
-        leaf.grad = grad if leaf.grad is None else leaf.grad + grad
     return leaves
 
 
@@ -242,10 +266,7 @@ def _seed(loss: Tensor, gradient: TensorLike | None) -> Tensor:
     device = loss._array.device
     if gradient is None:
         return Tensor(device.constant(1.0).reshaped(loss.shape))
-    if isinstance(gradient, Tensor):
-        seed = gradient
-    else:
-        seed = Tensor(device.upload(as_numpy(gradient, FLOAT, "gradient")))
+    seed = gradient if isinstance(gradient, Tensor) else Tensor(device.upload(as_numpy(gradient, FLOAT, "gradient")))
     if seed.shape != loss.shape:
         raise ValueError(f"gradient has shape {seed.shape}, but the loss has shape {loss.shape}")
     return seed
@@ -282,11 +303,18 @@ def _walk(loss: Tensor, seed: Tensor, start: Node | None, nodes: list[Node]) -> 
         _check_versions(node)
         assert node.grad_fn is not None
         grads = node.grad_fn(grad)
+        if not isinstance(grads, (tuple, list)):
+            raise TypeError(
+                f"the rule of {node.op} returned a {type(grads).__name__}: it must return a tuple with a gradient (or "
+                "None) for each operand"
+            )
         if len(grads) != len(node.edges):
             raise ValueError(f"the rule of {node.op} returned {len(grads)} gradients for {len(node.edges)} operands")
         for edge, part, shape in zip(node.edges, grads, node.shapes, strict=True):
             if edge is None or part is None:
                 continue
+            if not isinstance(part, Tensor):
+                raise TypeError(f"the rule of {node.op} returned a {type(part).__name__} as gradient, not a Tensor")
             if part.shape != shape:
                 raise ValueError(f"the rule of {node.op} returned a gradient of shape {part.shape} for {shape}")
             found: dict[Any, Tensor] = waiting if type(edge) is Node else leaves
@@ -296,12 +324,12 @@ def _walk(loss: Tensor, seed: Tensor, start: Node | None, nodes: list[Node]) -> 
 
 
 def _check_versions(node: Node) -> None:
-    for tensor, version in zip(captured(node.grad_fn), node.versions, strict=True):
-        now = tensor._array.storage.version
-        if now != version:
+    for link, version, shape in node.saved:
+        storage = link()
+        if storage is not None and storage.version != version:
             raise RuntimeError(
-                f"backward of {node.op}: a value of shape {tensor.shape} that its rule saved was overwritten in place "
-                f"since (write {now}, saved at {version}); call backward before updating it, or save a copy"
+                f"backward of {node.op}: a value of shape {shape} that its rule saved was overwritten in place since "
+                f"(write {storage.version}, saved at {version}); call backward before updating it, or save a copy"
             )
 
 
@@ -312,4 +340,4 @@ def zero_grad(tensors: Sequence[Tensor] | Mapping[Any, Tensor] = ()) -> None:
     clear_tape()
 
 
-Tensor.backward = backward  # type: ignore[method-assign]
+Tensor.backward = backward  # type: ignore[method-assign, assignment]

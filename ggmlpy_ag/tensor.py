@@ -104,7 +104,7 @@ class Tensor:
         """The values as nested Python lists (a number for a scalar)."""
         return self.numpy().tolist()
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("a tensor's values are on a device: NumPy can only have a copy of them")
         values = self.numpy()
@@ -162,7 +162,7 @@ class Tensor:
         try:
             source = np.broadcast_to(source, self.shape)
         except ValueError:
-            raise ValueError(f"copy_: values of shape {source.shape} do not fit a tensor of shape {self.shape}") from None
+            raise ValueError(f"copy_: values of shape {source.shape} do not fit into {self.shape}") from None
         self._array.device.assign(self._array, source)
         if self.dtype == INT:
             low, high = self._array.storage.bounds or (0, 0)
@@ -170,7 +170,7 @@ class Tensor:
         return self
 
     if TYPE_CHECKING:  # bound in tape.py and ops/methods.py, on the floors above
-        def backward(self, gradient: TensorLike | None = None) -> dict[Tensor, Tensor]: ...
+        def backward(self, gradient: TensorLike | None = None, create_graph: bool = False) -> dict[Tensor, Tensor]: ...
         def to(self, device: str) -> Tensor: ...
         def astype(self, dtype: npt.DTypeLike) -> Tensor: ...
         def sum(self, axis: Axes = None, keepdims: bool = False) -> Tensor: ...

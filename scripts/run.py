@@ -203,10 +203,18 @@ def cmake_options(found: dict[str, str], vulkan: bool) -> dict[str, str]:
         options.update(GGML_BLAS="ON", GGML_BLAS_VENDOR="Apple" if apple else "OpenBLAS")
         if not apple:
             options["BLAS_INCLUDE_DIRS"] = str(Path(found["BLAS"]).parent)  # else ggml insists on pkg-config
+    flags = []
+    if sys.platform != "win32":
+        # Without errno a square root is one vector instruction: ggml's AdamW step runs 5 times as fast, with the
+        # same results.
+        flags += ["-fno-math-errno", "-fno-trapping-math"]
+        options["CMAKE_C_FLAGS"] = " ".join(flags)
     if vulkan:
         options["GGML_VULKAN"] = "ON"
         if int(found["Vulkan headers"].split(".")[-1]) < 275:  # ggml uses names that these headers lack
-            options["CMAKE_CXX_FLAGS"] = f'-I"{VULKAN_COMPAT}"'
+            flags.append(f'-I"{VULKAN_COMPAT}"')
+    if flags:
+        options["CMAKE_CXX_FLAGS"] = " ".join(flags)
     return options
 
 
@@ -367,10 +375,8 @@ def main() -> int:
         say("Going on with the CPU alone.")
 
     install(recipe, command.extras, ours.packages)
-    if ours.command == "test" and vulkan:
-        os.environ.setdefault("GGMLPY_AG_SOFTWARE_VULKAN", "1")  # for tests Mesa's Vulkan on the CPU will do
-        if ours.vulkan == "on":
-            arguments = ["--require-device", "vulkan", *arguments]
+    if ours.command == "test" and ours.vulkan == "on":
+        arguments = ["--require-device", "vulkan", *arguments]
     return run([*command.python, *arguments])
 
 

@@ -27,8 +27,8 @@ class Counters:
 
     def __str__(self) -> str:
         return (
-            f"{self.uploads} uploads ({self.upload_bytes} bytes), {self.downloads} downloads ({self.download_bytes} bytes), "
-            f"{self.graphs} graphs, {self.nodes} nodes, {self.fallbacks} fallbacks"
+            f"{self.uploads} uploads ({self.upload_bytes} bytes), {self.downloads} downloads "
+            f"({self.download_bytes} bytes), {self.graphs} graphs, {self.nodes} nodes, {self.fallbacks} fallbacks"
         )
 
 

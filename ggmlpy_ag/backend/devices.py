@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from .counters import COUNTS
 from .errors import GgmlError
 from .graph import Graph, Node
 from .memory import Block, MemoryStats, Pool, Slab, Storage
+
+_T = TypeVar("_T")
 
 SMALL_GRAPH = 1_000_000  # elements computed in a graph; below, one thread is faster than waking several
 
@@ -121,7 +123,7 @@ class Device:
             raise GgmlError(f"ggml cannot open {info}")
         buffer_type = lib.device_buffer_type(info.handle)
         self.offset_alignment = lib.buffer_alignment(buffer_type) if not self.is_cpu else ITEM
-        self.pool = Pool(info.name, buffer_type)
+        self.pool: Pool = Pool(info.name, buffer_type)
         self.graph = Graph(self)
         self.blas = 0
         self._threads = 0
@@ -165,7 +167,7 @@ class Device:
         except MemoryError:
             return self._retry(self.pool.alloc_scratch, size)
 
-    def _retry(self, request: Callable[[int], Any], size: int) -> Any:
+    def _retry(self, request: Callable[[int], _T], size: int) -> _T:
         """Ask again after collecting garbage and giving empty buffers back to the driver."""
         gc.collect()
         self.pool.trim()
@@ -232,14 +234,16 @@ class Device:
         return raw
 
     def constant(self, value: float) -> Array:
-        """A float32 scalar, made on the device."""
+        """A float32 scalar, made on the device if its memory is wanted at all."""
         first = self.graph.record(prim.ARANGE, (), (1,), FLOAT, 1)
-        return self.graph.record(prim.SCALE, [first], (1,), FLOAT, 0.0, value).reshaped(())
+        scalar = self.graph.record(prim.SCALE, [first], (1,), FLOAT, 0.0, value)
+        scalar.storage.constant = float(value)
+        return scalar.reshaped(())
 
     def full(self, shape: Shape, value: float) -> Array:
         """A float32 array filled with one value, made on the device."""
-        extents = (*reversed(shape), 1, 1, 1, 1)[:4]
-        return self.graph.record(prim.REPEAT, [self.constant(value)], shape, FLOAT, *extents)
+        numbers = self.graph.record(prim.ARANGE, (), (prod(shape),), FLOAT, prod(shape))
+        return self.graph.record(prim.SCALE, [numbers], numbers.shape, FLOAT, 0.0, value).reshaped(shape)
 
 
 def _is_large(nodes: Sequence[Node]) -> bool:
@@ -308,12 +312,15 @@ def default_name() -> str:
     """The full name of the default device: what `device(name)` chose, else GGMLPY_AG_DEVICE, else "auto"."""
     name = _default.get(None)
     if name is None:
-        name = resolve(os.environ.get("GGMLPY_AG_DEVICE") or "auto")
+        try:
+            name = resolve(os.environ.get("GGMLPY_AG_DEVICE") or "auto")
+        except ValueError as error:
+            raise ValueError(f"GGMLPY_AG_DEVICE: {error}") from None
         _default.set(name)
     return name
 
 
-class device:  # noqa: N801 - reads as a function: `ag.device("vulkan")`
+class device:
     """Set the default device, or get it: `device("vulkan")`, `device().name`.
 
     Names are "auto" (the first discrete or integrated GPU, else the CPU), "cpu", "vulkan" and "vulkan:1". As a
@@ -325,8 +332,8 @@ class device:  # noqa: N801 - reads as a function: `ag.device("vulkan")`
     """
 
     def __init__(self, name: str | None = None) -> None:
-        self._before = default_name() if name is None else _default.get(None)
-        self.name = default_name() if name is None else resolve(name)
+        self._before = default_name()
+        self.name = self._before if name is None else resolve(name)
         _default.set(self.name)
 
     def __enter__(self) -> device:
@@ -335,7 +342,7 @@ class device:  # noqa: N801 - reads as a function: `ag.device("vulkan")`
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _default.set(self._before if self._before is not None else resolve(os.environ.get("GGMLPY_AG_DEVICE") or "auto"))
+        _default.set(self._before)
 
     def __repr__(self) -> str:
         return f"device({self.name!r})"

@@ -51,22 +51,17 @@ def set_fallback(mode: str) -> None:
     _fallback = mode
 
 
-# An operand of a node: (origin, offset, shape, strides, dtype), a window on a computed storage or another node's result.
-# A tuple and no class: three of them are made for every recorded operation.
+# An operand of a node: (origin, offset, shape, strides, dtype), a window on a computed storage or on the result of
+# another node. A tuple and no class, since two or three are made for every recorded operation.
 Source: TypeAlias = "tuple[Storage | Node, int, Shape, Shape, np.dtype]"
-
-
-def source_of(array: Array) -> Source:
-    storage = array.storage
-    return storage.node or storage, array.offset, array.shape, array.strides, array.dtype
 
 
 class Node:
     """One pending operation. `storage` is a weak link: when nobody wants the result for itself, it is scratch."""
 
     __slots__ = (
-        "__weakref__", "dtype", "last_use", "leaves", "offset", "parameters", "primitive", "scratch", "shape", "size", "slab",
-        "sources", "storage", "tensor",
+        "__weakref__", "dtype", "last_use", "leaves", "offset", "parameters", "primitive", "scratch", "shape", "size",
+        "slab", "sources", "storage", "strides", "tensor",
     )  # fmt: skip
 
     # while it runs: its memory (`scratch`: to be freed after its last use) and its ggml tensor
@@ -76,11 +71,17 @@ class Node:
     tensor: int
 
     def __init__(
-        self, primitive: Primitive, sources: Sequence[Source], shape: Shape, dtype: np.dtype, parameters: tuple[Any, ...]
+        self,
+        primitive: Primitive,
+        sources: Sequence[Source],
+        shape: Shape,
+        dtype: np.dtype,
+        parameters: tuple[Any, ...],
     ) -> None:
         self.primitive = primitive
         self.sources = sources
         self.shape = shape
+        self.strides = packed_strides(shape)
         self.dtype = dtype
         self.parameters = parameters
         self.storage: Callable[[], Storage | None] = _nothing
@@ -114,10 +115,12 @@ class Graph:
         self, primitive: Primitive, operands: Sequence[Array], shape: Shape, dtype: np.dtype, *parameters: Any
     ) -> Array:
         """Append one operation and return its result-to-be. Shapes have been checked by the caller."""
-        sources = [
-            source_of(array if layout == ANY else self._conform(array, layout))
-            for array, layout in zip(operands, primitive.layouts, strict=True)
-        ]
+        sources: list[Source] = []
+        for array, layout in zip(operands, primitive.layouts, strict=True):
+            if layout is not ANY and (array.offset or not is_packed(array.shape, array.strides)):
+                array = self._conform(array, layout)
+            storage = array.storage
+            sources.append((storage.node or storage, array.offset, array.shape, array.strides, array.dtype))
         node = Node(primitive, sources, shape, dtype, parameters)
         storage = Storage(self.device, prod(shape) * ITEM, primitive.name)
         node.size = self.device.pool.rounded(storage.nbytes)
@@ -131,7 +134,7 @@ class Graph:
             pending[:] = [r for r in pending if r() is not None]
             if len(pending) > MAX_PENDING // 2:
                 self.run()
-        return Array(storage, dtype, shape, packed_strides(shape))
+        return Array(storage, dtype, shape, node.strides)
 
     def packed(self, array: Array) -> Array:
         """The array itself where it is packed, else a packed copy."""
@@ -178,12 +181,13 @@ class Graph:
             steps = list(steps)
             written = [operands[i].storage for primitive, operands in steps for i in primitive.writes]
             overwritten = set(written)
-            if any(source[0] in overwritten for node in self._alive() for source in node.sources):
+            reads = any(source[0] in overwritten for node in self._alive() for source in node.sources)
+            if reads or any(storage.node is not None for storage in written):
                 self.run()
-            for storage in written:
-                if storage.node is not None:
-                    self.run()
-            nodes = [Node(primitive, [source_of(a) for a in arrays], (), FLOAT, ()) for primitive, arrays in steps]
+            nodes = []
+            for primitive, operands in steps:
+                sources = [(a.storage.node or a.storage, a.offset, a.shape, a.strides, a.dtype) for a in operands]
+                nodes.append(Node(primitive, sources, (), FLOAT, ()))
             self.run(nodes)
             for storage in written:
                 storage.version += 1
@@ -235,7 +239,13 @@ class Graph:
         all_supported = self.device.is_cpu  # ggml says so of everything there; the primitives' table and tests decide
         for i, node in enumerate(nodes):
             primitive = node.primitive
-            pointers = [_operand(source) for source in node.sources]
+            pointers = []
+            for source in node.sources:
+                origin = source[0]
+                if type(origin) is Node and source[2] is origin.shape and source[3] is origin.strides:
+                    pointers.append(origin.tensor)  # its whole result
+                else:
+                    pointers.append(_operand(source))
             node.tensor = primitive.build(arena.context, *pointers, *node.parameters)
             if primitive.writes:
                 slab, offset = _memory(node.sources[primitive.writes[0]])
@@ -326,10 +336,8 @@ def _memory(source: Source) -> tuple[Slab, int]:
 
 
 def _operand(source: Source) -> int:
-    """The ggml tensor of an operand: its node's own, or a leaf over the memory it lies in."""
+    """The ggml tensor of an operand that is a window: a leaf over the memory it lies in."""
     origin, start, shape, strides, dtype = source
-    if type(origin) is Node and shape == origin.shape and is_packed(shape, strides):
-        return origin.tensor  # a packed window of the same shape is the whole
     leaves = origin.leaves
     if leaves is None:
         leaves = origin.leaves = {}
@@ -350,12 +358,9 @@ class Leaf:
     __slots__ = ("_memory", "tensor")
 
     def __init__(self, dtype: np.dtype, shape: Shape, strides: Shape, slab: Slab, offset: int) -> None:
-        memory = self._memory = ctypes.create_string_buffer(lib.TENSOR_SIZE)
-        _PACK_INT(memory, lib.FIELD_TYPE, GGML_TYPE[dtype])
-        _PACK_POINTER(memory, lib.FIELD_BUFFER, slab.buffer)
-        _PACK_FOUR(memory, lib.FIELD_NE, *_extents(shape))
-        _PACK_FOUR(memory, lib.FIELD_NB, *_byte_strides(shape, strides))
-        _PACK_POINTER(memory, lib.FIELD_DATA, slab.base + offset)
+        memory = self._memory = _TENSOR_MEMORY()
+        extents, steps = _extents(shape), _byte_strides(shape, strides)
+        _PACK_LEAF(memory, 0, GGML_TYPE[dtype], slab.buffer, *extents, *steps, slab.base + offset)
         self.tensor: int = ctypes.addressof(memory)
 
 
@@ -368,8 +373,9 @@ class Arena:
 
     def begin(self, nodes: int) -> None:
         """Empty the arena and make room for `nodes` operations."""
-        # an operation makes up to three tensors; each engine's part is a graph of its own, in the worst case every node
-        need = 3 * nodes * lib.tensor_overhead() + lib.graph_overhead(nodes, False) + nodes * lib.graph_overhead(1, False)
+        # an operation makes up to three tensors, and each engine's part is a graph: every node, in the worst case
+        need = 3 * nodes * lib.tensor_overhead() + lib.graph_overhead(nodes, False)
+        need += nodes * lib.graph_overhead(1, False)
         if need > self._size:
             if self.context:
                 lib.free_context(self.context)
@@ -406,18 +412,20 @@ class Arena:
 _PACK_INT = struct.Struct("=i").pack_into
 _PACK_POINTER = struct.Struct("=Q").pack_into
 _UNPACK_POINTER = struct.Struct("=Q").unpack_from
-_PACK_FOUR = struct.Struct("=4Q").pack_into
+# type, buffer, ne and nb, then nothing (no operation, no sources) up to data
+_PACK_LEAF = struct.Struct(f"=i4xQ4Q4Q{lib.FIELD_DATA - lib.FIELD_NB - 32}xQ").pack_into
+_TENSOR_MEMORY = ctypes.c_char * lib.TENSOR_SIZE
 
 
 @lru_cache(maxsize=4096)
-def _extents(shape: Shape) -> tuple[int, int, int, int]:
+def _extents(shape: Shape) -> Shape:
     """ggml's `ne`: four extents, the fastest first."""
     ne = (*reversed(shape), 1, 1, 1, 1)
     return ne[:4]
 
 
 @lru_cache(maxsize=4096)
-def _byte_strides(shape: Shape, strides: Shape) -> tuple[int, int, int, int]:
+def _byte_strides(shape: Shape, strides: Shape) -> Shape:
     """ggml's `nb`. A dimension of one element gets the stride it would have if packed on the one below it."""
     nb = []
     step = ITEM
@@ -426,4 +434,4 @@ def _byte_strides(shape: Shape, strides: Shape) -> tuple[int, int, int, int]:
         nb.append(step)
         step *= n
     nb += [step] * (4 - len(nb))
-    return tuple(nb)  # type: ignore[return-value]
+    return tuple(nb)

@@ -12,7 +12,8 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 GGML_PYTHON = "0.0.45"
@@ -23,16 +24,30 @@ log = logging.getLogger("ggmlpy_ag.ggml")
 
 # A failed assertion would fork a debugger for a C backtrace; the abort callback below says more, at once.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-# Between two nodes a worker should spin shortly and then sleep. libgomp's default is to spin for milliseconds:
-# with BLAS threads or a busy neighbour beside it a training step took twice to a hundred times as long
-# (measured: 1661 us against 969 us for the products of a small MLP on 2 cores, 937 us without any hand-over).
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+@contextmanager
+def _short_spins() -> Iterator[None]:
+    """Let ggml's OpenMP workers spin shortly before they sleep, unless the user has said how they shall wait.
+
+    libgomp's default is to spin for milliseconds: with BLAS threads or a busy neighbour beside it a training step took
+    twice to a hundred times as long (measured: 1661 us against 969 us for the products of a small MLP on 2 cores, 937
+    us without any hand-over). It reads this when it is loaded; later libraries shall not, so it is taken back.
+    """
+    if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
+        yield
+        return
+    os.environ["GOMP_SPINCOUNT"] = "1000"
+    try:
+        yield
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
 
 
 def _load() -> Any:
     try:
-        import ggml  # noqa: PLC0415 - only after the environment is set
+        with _short_spins():
+            import ggml  # only after the environment is set
     except ModuleNotFoundError as error:
         raise ImportError(f"ggmlpy_ag needs ggml-python {GGML_PYTHON}: {INSTALL_HINT}") from error
     except OSError as error:
@@ -126,6 +141,8 @@ TENSOR_SIZE = ctypes.sizeof(ggml.ggml_tensor)
 FIELD_TYPE, FIELD_BUFFER, FIELD_NE, FIELD_NB, FIELD_FLAGS, FIELD_VIEW_SRC, FIELD_DATA = (
     getattr(ggml.ggml_tensor, name).offset for name in ("type", "buffer", "ne", "nb", "flags", "view_src", "data")
 )
+if (FIELD_TYPE, FIELD_BUFFER, FIELD_NE, FIELD_NB) != (0, 8, 16, 48):
+    raise ImportError(f"struct ggml_tensor of ggml-python {GGML_PYTHON} has another layout here: a 32-bit system?")
 GRAPH_COUNT, GRAPH_NODES = ggml.ggml_cgraph.n_nodes.offset, ggml.ggml_cgraph.nodes.offset
 
 
@@ -177,8 +194,7 @@ _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERR
 _last_level = logging.DEBUG
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
-def _on_log(level: int, text: bytes | None, _: Any) -> None:
+def _log_line(level: int, text: bytes | None, _: Any) -> None:
     global _last_level  # noqa: PLW0603
     _last_level = _LEVELS.get(level, _last_level)  # 5 continues the line before
     line = (text or b"").decode(errors="replace").rstrip()
@@ -193,8 +209,7 @@ class Running:
     nodes: Sequence[Any] = ()
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-def _on_abort(message: bytes | None) -> None:
+def _last_words(message: bytes | None) -> None:
     """ggml ends the process after this; say where Python was and what was being computed."""
     out = sys.stderr
     print(f"\nggmlpy_ag: ggml gave up: {(message or b'').decode(errors='replace').strip()}", file=out)
@@ -208,6 +223,9 @@ def _on_abort(message: bytes | None) -> None:
     print("This is a bug in ggmlpy_ag: please report it with the text above.", file=out, flush=True)
 
 
+# module names, so that the callbacks live as long as the process
+_on_log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(_log_line)
+_on_abort = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_last_words)
 bind("ggml_log_set", None, type(_on_log), P)(_on_log, None)
 bind("ggml_set_abort_callback", P, type(_on_abort))(_on_abort)
 

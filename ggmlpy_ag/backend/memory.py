@@ -47,7 +47,7 @@ class Slab:
         if not self.buffer:
             raise MemoryError
         self.size = size
-        self.base = lib.buffer_base(self.buffer)
+        self.base: int = lib.buffer_base(self.buffer)
         self.context = lib.init_context(lib.InitParams(mem_size=2 * lib.tensor_overhead(), no_alloc=True))
         self.tensor = lib.new_tensor_1d(self.context, lib.TYPE_I8, size)
         lib.tensor_alloc(self.buffer, self.tensor, self.base)
@@ -87,10 +87,13 @@ class Storage:
 
     `version` counts the writes in place. `bounds` are the least and greatest value of an int32 storage, so that
     indices can be checked without downloading them. `label` is the operation that made it, for messages. `leaves` are
-    the ggml tensors over its block, one for each window that graphs have used.
+    the ggml tensors over its block, one for each window that graphs have used. `constant` is the value of a scalar
+    that was made from a number, which operations may use as a number again.
     """
 
-    __slots__ = ("__weakref__", "block", "bounds", "device", "label", "leaves", "nbytes", "node", "version")
+    __slots__ = (
+        "__weakref__", "block", "bounds", "constant", "device", "label", "leaves", "nbytes", "node", "version",
+    )  # fmt: skip
 
     def __init__(self, device: Device, nbytes: int, label: str) -> None:
         self.device = device
@@ -101,6 +104,7 @@ class Storage:
         self.version = 0
         self.bounds: tuple[int, int] | None = None
         self.leaves: dict[Any, Leaf] | None = None
+        self.constant: float | None = None
 
     @property
     def block_bytes(self) -> int:
@@ -144,8 +148,8 @@ class Pool:
     def __init__(self, device: str, buffer_type: int) -> None:
         self.device = device
         self.buffer_type = buffer_type
-        self.alignment = max(BLOCK_ALIGNMENT, lib.buffer_alignment(buffer_type))
-        self.max_block = lib.buffer_max_size(buffer_type)
+        self.alignment: int = max(BLOCK_ALIGNMENT, lib.buffer_alignment(buffer_type))
+        self.max_block: int = lib.buffer_max_size(buffer_type)
         self.slabs: list[Slab] = []
         self.returned: deque[tuple[Slab, int, int]] = deque()  # by blocks that were dropped
         self._bins: dict[int, list[tuple[Slab, int]]] = {}

@@ -74,7 +74,7 @@ def adapters() -> tuple[Adapter, ...]:
         vk.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), None)
         handles = (ctypes.c_void_p * count.value)()
         vk.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), handles)
-        return tuple(_describe(vk, handle) for handle in handles[: count.value])
+        return tuple(_describe(vk, handle) for handle in handles[: count.value] if handle)
     finally:
         vk.vkDestroyInstance(instance, None)
 

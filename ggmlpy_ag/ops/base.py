@@ -18,11 +18,14 @@ from ..tensor import Tensor, TensorLike, as_numpy
 
 
 def number(value: Any) -> float | None:
-    """A Python or NumPy real number as a float, None for anything else."""
-    if isinstance(value, (bool, int, float)) or (isinstance(value, numbers.Real) and not isinstance(value, Tensor)):
-        return float(value)
-    if isinstance(value, np.bool_):
-        return float(bool(value))
+    """A Python or NumPy real number as a float, None for anything else. ValueError for an integer beyond all floats."""
+    if type(value) is Tensor:
+        return None
+    if isinstance(value, (numbers.Real, np.bool_)):
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(f"a number of {len(str(value))} digits is too large for a float") from None
     return None
 
 
@@ -91,7 +94,7 @@ def some_axes(op: str, axis: int | Sequence[int] | None, ndim: int) -> tuple[int
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = sorted(one_axis(op, a, ndim) for a in given)  # type: ignore[arg-type]
+    axes = sorted(one_axis(op, a, ndim) for a in given)
     if len(set(axes)) != len(axes):
         raise ValueError(f"{op}: axes {tuple(given)} name one dimension twice")
     return tuple(axes)
@@ -124,6 +127,8 @@ def binary(op: str, primitive: Primitive, a: Array, b: Array) -> Array:
     if a.shape == b.shape:
         shape = a.shape
     else:
+        if primitive is prim.MUL and (c := b.storage.constant) is not None and len(b.shape) <= len(a.shape):
+            return scaled(a, c)  # such as the gradient 1 that backward starts from
         shape = broadcast(op, a.shape, b.shape)
         if a.shape != shape:
             if b.shape == shape and primitive in (prim.ADD, prim.MUL):
@@ -141,6 +146,8 @@ def expanded(a: Array, shape: Shape) -> Array:
 
 def scaled(a: Array, factor: float, offset: float = 0.0) -> Array:
     """a * factor + offset."""
+    if (c := a.storage.constant) is not None:
+        return a.device.constant(c * factor + offset).reshaped(a.shape)
     return unary(prim.SCALE, a, factor, offset)
 
 

@@ -75,7 +75,7 @@ def div(a: TensorLike, b: TensorLike) -> Tensor:
     c = number(b)
     if c is not None and number(a) is None:
         reciprocal = 1.0 / c if c else math.copysign(math.inf, c)
-        if c == 0 or 1e-38 < abs(reciprocal) < 3e38:
+        if c == 0 or 1e-38 < math.fabs(reciprocal) < 3e38:  # abs is the operation here
             return _affine("div", a, reciprocal, 0.0)
     a, b = floats("div", a, b)
     out = Tensor(base.binary("div", prim.DIV, a._array, b._array))
@@ -104,7 +104,8 @@ def scale(x: TensorLike, factor: float, offset: float = 0.0) -> Tensor:
     """
     s, o = number(factor), number(offset)
     if s is None or o is None:
-        raise TypeError(f"scale takes numbers, not {type(factor).__name__} and {type(offset).__name__}: use mul and add")
+        kinds = f"{type(factor).__name__} and {type(offset).__name__}"
+        raise TypeError(f"scale takes numbers, not {kinds}: use mul and add")
     return _affine("scale", x, s, o)
 
 
@@ -147,15 +148,16 @@ def clamp(x: TensorLike, low: float | None = None, high: float | None = None) ->
         ValueError: both limits left out, or low > high. TypeError: a limit is no number.
     """
     (x,) = floats("clamp", x)
-    limits = [-math.inf if low is None else number(low), math.inf if high is None else number(high)]
-    if None in limits:
-        raise TypeError(f"clamp: limits must be numbers, not {low!r} and {high!r}")
     if low is None and high is None:
         raise ValueError("clamp: give at least one of low and high")
-    if limits[0] > limits[1]:  # type: ignore[operator]
-        raise ValueError(f"clamp: low {low} is above high {high}")
-    out = Tensor(_clamped(x._array, *limits))  # type: ignore[arg-type]
-    return record("clamp", out, (x,), lambda g: (g * _inside(x, limits),))  # type: ignore[arg-type]
+    least = -math.inf if low is None else number(low)
+    most = math.inf if high is None else number(high)
+    if least is None or most is None:
+        raise TypeError(f"clamp: limits must be numbers, not {low!r} and {high!r}")
+    if not least <= most:
+        raise ValueError(f"clamp: low {low} is above high {high}, or one of them is NaN")
+    out = Tensor(_clamped(x._array, least, most))
+    return record("clamp", out, (x,), lambda g: (g * _inside(x, least, most),))
 
 
 def _clamped(a: Array, low: float, high: float) -> Array:
@@ -164,9 +166,9 @@ def _clamped(a: Array, low: float, high: float) -> Array:
     return base.binary("clamp", prim.ADD, unary(prim.CLAMP, a, low, high), lost)
 
 
-def _inside(x: Tensor, limits: list[float]) -> Tensor:
+def _inside(x: Tensor, low: float, high: float) -> Tensor:
     """1 where x is not beyond a limit, else 0."""
-    return Tensor(base.equal_mask(x._array, unary(prim.CLAMP, x._array, *limits)))
+    return Tensor(base.equal_mask(x._array, unary(prim.CLAMP, x._array, low, high)))
 
 
 # ---------------------------------------------------------------- powers

@@ -31,12 +31,12 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
             f"matmul: shapes {a.shape} and {b.shape} do not fit: {a.shape[-1]} columns on the left, "
             f"{b.shape[-2 if b.ndim > 1 else 0]} rows on the right"
         )
-    if a.ndim == 1:
-        row = matmul(a.reshape(1, -1), b)
-        return row.reshape(row.shape[:-2] + row.shape[-1:])
     if b.ndim == 1:
         column = matmul(a, b.reshape(-1, 1))
         return column.reshape(column.shape[:-1])
+    if a.ndim == 1:
+        row = matmul(a.reshape(1, -1), b)
+        return row.reshape(row.shape[:-2] + row.shape[-1:])
     out = Tensor(_matmul(a._array, b._array))
     shape_a, shape_b = a.shape, b.shape
     left = a if b.requires_grad else None  # each operand is needed for its partner's gradient
@@ -48,13 +48,9 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
         if left is None:
             return to_a, None
         rows, back = left, g
-        if len(shape_b) == 2:  # one matrix for the whole batch: its gradient is one product over all rows
-            if len(shape_a) > 2:
-                rows, back = rows.reshape(-1, shape_a[-1]), back.reshape(-1, shape_b[-1])
-        if flipped:
-            to_b = matmul(back.mT, rows).mT
-        else:
-            to_b = matmul(rows.mT, back)
+        if len(shape_b) == 2 < len(shape_a):  # one matrix for the batch: its gradient is one product over all rows
+            rows, back = rows.reshape(-1, shape_a[-1]), back.reshape(-1, shape_b[-1])
+        to_b = matmul(back.mT, rows).mT if flipped else matmul(rows.mT, back)
         return to_a, sum_to(to_b, shape_b)
 
     return record("matmul", out, (a, b), grad)

@@ -138,7 +138,11 @@ def _check_labels(values: np.ndarray, classes: int) -> None:
 def _one_hot(labels: Array, classes: int) -> Array:
     """(n,) int32 -> (n, classes): 1 at the label, else 0. Exact below 2**24 classes."""
     graph = labels.device.graph
-    (n,) = labels.reshaped((labels.size,)).shape
+    n = labels.size
+    if classes <= 256:  # rows of the identity; beyond, that would take more memory than what it serves
+        ones = labels.device.full((classes,), 1.0)
+        identity = graph.record(prim.DIAG, (ones,), (classes, classes), FLOAT)
+        return graph.record(prim.GET_ROWS, (identity, labels.reshaped((n,))), (n, classes), FLOAT)
     column = graph.record(prim.TO_FLOAT, (labels.reshaped((n, 1)),), (n, 1), FLOAT)
     numbers = base.expanded(graph.record(prim.ARANGE, (), (classes,), FLOAT, classes), (n, classes))
     return base.equal_mask(numbers, column)

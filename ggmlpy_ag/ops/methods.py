@@ -26,9 +26,11 @@ Tensor.T = property(  # type: ignore[method-assign, assignment]
     lambda self: shape.matrix_transpose(self) if len(self.shape) == 2 else shape.transpose(self)
 )
 
-for module in (activation, elementwise, reduce, shape):
-    for name in (
-        "abs argmax astype clamp exp log log_softmax mean permute relu reshape sigmoid softmax sqrt sum tanh to transpose"
-    ).split():
-        if hasattr(module, name) and name in module.__all__:
-            setattr(Tensor, name, getattr(module, name))
+for module, names in (
+    (activation, "log_softmax relu sigmoid softmax tanh"),
+    (elementwise, "abs clamp exp log sqrt"),
+    (reduce, "argmax mean sum"),
+    (shape, "astype permute reshape to transpose"),
+):
+    for name in names.split():
+        setattr(Tensor, name, getattr(module, name))

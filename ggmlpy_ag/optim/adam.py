@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..backend import primitives as prim
+from ..backend.array import Array
 from ..tape import no_grad
 from ..tensor import Tensor
 from .optimizer import Optimizer, StepParameters, check_range, pieces
@@ -45,22 +46,25 @@ class AdamW(Optimizer):
     @no_grad()
     def _step(self, active: list[int]) -> None:
         (b1, b2), eps, decay = self.hyper["betas"], self.hyper["eps"], self.hyper["weight_decay"]
-        correction_1, correction_2 = 1.0 / (1.0 - b1**self.steps), 1.0 / (1.0 - b2**self.steps)
         for device in {id(self.params[i]._array.device): self.params[i]._array.device for i in active}.values():
             steps = []
             fused_decay = decay if self._decoupled else 0.0
-            parameters = self._parameters(device, (self.lr, b1, b2, eps, fused_decay), correction_1, correction_2)
+            by_age: dict[int, Array] = {}  # one entry, unless some parameters had no gradient in a step before
             for i in active:
                 param = self.params[i]
                 if param._array.device is not device:
                     continue
+                t = self.steps[i]
+                if t not in by_age:
+                    corrections = 1.0 / (1.0 - b1**t), 1.0 / (1.0 - b2**t)
+                    by_age[t] = self._parameters(device, (self.lr, b1, b2, eps, fused_decay), *corrections)
                 grad = param.grad
                 assert grad is not None
                 if decay and not self._decoupled:
                     grad = grad + param.detach() * decay
                 moments = (self._state(i, name) for name in self.state_names)
                 for piece in pieces(param._array, device.graph.packed(grad._array), *moments):
-                    steps.append((prim.ADAMW_STEP, (*piece, parameters)))
+                    steps.append((prim.ADAMW_STEP, (*piece, by_age[t])))
             device.graph.update(steps)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -42,14 +42,15 @@ class Optimizer:
         check_range("lr", lr, 0.0)
         self.lr = lr
         self.hyper = hyper
-        self.steps = 0
+        self.steps = [0] * len(self.params)  # of each parameter: one without a gradient is left alone
         self.state: dict[int, dict[str, Array]] = {}  # by position in params
 
     def step(self) -> None:
         """Update every parameter that has a gradient, in place; later reads see the new values."""
         active = [i for i, p in enumerate(self.params) if p.grad is not None]
+        for i in active:
+            self.steps[i] += 1
         if active:
-            self.steps += 1
             self._step(active)
 
     def zero_grad(self) -> None:
@@ -61,26 +62,36 @@ class Optimizer:
         arrays = {
             i: {name: a.storage.device.download(a) for name, a in state.items()} for i, state in self.state.items()
         }
-        return {"kind": type(self).__name__, "lr": self.lr, "hyper": dict(self.hyper), "steps": self.steps, "state": arrays}
+        kind = type(self).__name__
+        return {"kind": kind, "lr": self.lr, "hyper": dict(self.hyper), "steps": list(self.steps), "state": arrays}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take over a state that `state_dict` made for parameters of the same shapes in the same order.
 
         Raises:
-            ValueError: another optimizer's state, or another shape; nothing has changed then.
+            ValueError: another optimizer's state, another shape, a number out of range, or something missing.
+            TypeError: something that is no number. Nothing has changed then.
         """
-        if saved.get("kind") != type(self).__name__:
-            raise ValueError(f"this is a state of {saved.get('kind')}, not of {type(self).__name__}")
+        missing = {"kind", "lr", "hyper", "steps", "state"} - set(saved)
+        if missing:
+            raise ValueError(f"this is no state of an optimizer: it lacks {', '.join(sorted(missing))}")
+        if saved["kind"] != type(self).__name__:
+            raise ValueError(f"this is a state of {saved['kind']}, not of {type(self).__name__}")
         if set(saved["hyper"]) != set(self.hyper):
             raise ValueError(f"hyperparameters are {sorted(saved['hyper'])}, expected {sorted(self.hyper)}")
+        checked = type(self)(self.params, saved["lr"], **saved["hyper"])
+        steps = [int(n) for n in saved["steps"]]
+        if len(steps) != len(self.params) or min(steps) < 0:
+            raise ValueError(f"steps must be {len(self.params)} numbers that are not negative, not {saved['steps']}")
         for i, state in saved["state"].items():
             if not 0 <= int(i) < len(self.params):
                 raise ValueError(f"the state names parameter {i}, but there are {len(self.params)}")
+            if set(state) != set(self.state_names):
+                raise ValueError(f"the state of parameter {i} has {sorted(state)}, expected {sorted(self.state_names)}")
+            shape = self.params[int(i)].shape
             for name, values in state.items():
-                if name not in self.state_names or np.shape(values) != self.params[int(i)].shape:
-                    raise ValueError(
-                        f"{name} of parameter {i} has shape {np.shape(values)}, the parameter {self.params[int(i)].shape}"
-                    )
+                if np.shape(values) != shape:
+                    raise ValueError(f"{name} of parameter {i} has shape {np.shape(values)}, the parameter {shape}")
         loaded = {
             int(i): {
                 name: self.params[int(i)]._array.device.upload(np.asarray(values, FLOAT))
@@ -88,10 +99,7 @@ class Optimizer:
             }
             for i, state in saved["state"].items()
         }
-        self.state = loaded
-        self.hyper = dict(saved["hyper"])
-        self.lr = saved["lr"]
-        self.steps = saved["steps"]
+        self.state, self.hyper, self.lr, self.steps = loaded, checked.hyper, checked.lr, steps
 
     def _step(self, active: list[int]) -> None:
         raise NotImplementedError
@@ -109,20 +117,20 @@ class StepParameters:
     """The few numbers a fused ggml step reads from a tensor, of which the last ones change with every step.
 
     Uploading them each time would be one more copy to the device in every step. Instead the steady ones and a one-hot
-    vector for each changing one are uploaded once, and a step adds number times vector.
+    vector for each changing one are uploaded once, and a step adds number times vector. A new learning rate is a new
+    upload, in place of the one before.
     """
 
     def __init__(self) -> None:
-        self._uploaded: dict[tuple[Device, tuple[float, ...], int], list[Array]] = {}
+        self._uploaded: dict[Device, tuple[tuple[float, ...], list[Array]]] = {}
 
     def __call__(self, device: Device, steady: tuple[float, ...], *changing: float) -> Array:
-        key = (device, steady, len(changing))
-        arrays = self._uploaded.get(key)
-        if arrays is None:
-            self._uploaded.clear()  # a new learning rate: the old numbers are of no use
+        known, arrays = self._uploaded.get(device, ((), []))
+        if known != steady:
             slots = len(steady) + len(changing)
             rows = [np.array([*steady, *(0.0 for _ in changing)], FLOAT), *np.eye(slots, dtype=FLOAT)[len(steady) :]]
-            arrays = self._uploaded[key] = [device.upload(row, "optimizer") for row in rows]
+            arrays = [device.upload(row, "optimizer") for row in rows]
+            self._uploaded[device] = (steady, arrays)
         total, *hot = arrays
         for vector, value in zip(hot, changing, strict=True):
             total = binary("step", prim.ADD, total, scaled(vector, value))
@@ -136,7 +144,7 @@ def pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
 
 
 @lru_cache(maxsize=1024)
-def _cuts(n: int) -> list[tuple[int, Shape, Shape]]:
+def _cuts(n: int) -> Sequence[tuple[int, Shape, Shape]]:
     """Start, shape and strides of each piece of n elements."""
     cuts = []
     for start in range(0, n, FUSED_ELEMENTS):

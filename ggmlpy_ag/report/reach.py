@@ -7,59 +7,52 @@ that can be reached from it. Nothing is read from a device.
 
 from __future__ import annotations
 
-import functools
+import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import CellType, FunctionType, MethodType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from ..backend.array import Array
+from ..backend.graph import Node as PendingNode
 from ..backend.memory import Storage
 from ..tape import Node, Tape
 from ..tensor import Tensor
 
-_LEAVES = (str, bytes, int, float, complex, bool, type(None), type)
+# Not entered: they hold no tensors, or (modules, classes, a tape's nodes) they outlive the tape whatever it holds.
+_LEAVES = (str, bytes, int, float, complex, type(None), type, ModuleType, Node)
 
 
-def _children(thing: Any) -> Iterator[Any]:
+def _children(thing: Any) -> Sequence[Any]:
     """The objects a thing refers to, one for each reference."""
     kind = type(thing)
     if kind is Tensor:
-        yield thing._array
-        yield thing.grad
-    elif kind is Array:
-        yield thing.storage
-    elif kind is FunctionType:
-        yield thing.__closure__
-        yield thing.__defaults__
-        yield thing.__kwdefaults__
-    elif kind is CellType:
-        try:
-            yield thing.cell_contents
-        except ValueError:  # never bound
-            return
-    elif kind in (tuple, list, set, frozenset):
-        yield from thing
-    elif kind is dict:
-        yield from thing.keys()
-        yield from thing.values()
-    elif kind is MethodType:
-        yield thing.__self__
-        yield thing.__func__
-    elif kind is functools.partial:
-        yield from (thing.func, thing.args, thing.keywords)
-    elif kind is not Storage and hasattr(thing, "__dict__"):
-        yield vars(thing)
+        return (thing._array, thing.grad)
+    if kind is Array:
+        return (thing.storage,)
+    if kind is Storage:
+        return (thing.node,)
+    if kind is PendingNode:
+        return (thing.sources,)
+    if kind is FunctionType:  # all but its globals
+        return (thing.__closure__, thing.__defaults__, thing.__kwdefaults__)
+    return gc.get_referents(thing)
 
 
 @dataclass
 class Reach:
-    """Storages that a tape reaches: the first node that does, those that only fields do, and the gradients of its tensors."""
+    """The storages that a tape reaches, each with the number of the node that does so first, and once only:
 
-    first_node: dict[Storage, int]
-    from_fields: set[Storage]
-    gradients: set[Storage]
+    `values` by operands and rules, `fields` by named extras alone, `gradients` as gradients of tensors on the tape, and
+    `reads` because an operation that is not computed yet will read them. `held_outside` are those among all of them
+    that stay when the tape is cleared.
+    """
+
+    values: dict[Storage, int]
+    fields: dict[Storage, int]
+    gradients: dict[Storage, int]
+    reads: dict[Storage, int]
     held_outside: set[Storage]
 
 
@@ -67,47 +60,57 @@ class _Walk:
     def __init__(self) -> None:
         self.things: dict[int, Any] = {}
         self.found: dict[int, int] = {}  # references seen, by id
+        self.first: dict[int, int] = {}  # the tape node that a thing was first met from, by id
 
-    def visit(self, roots: Iterable[Any], skip_gradients: bool) -> list[int]:
-        """Walk from these references; returns the ids of the storages met for the first time."""
+    def visit(self, roots: Iterable[Any], node: int, shallow: bool = True) -> list[int]:
+        """Walk from these references of a node; returns the ids of the storages met for the first time.
+
+        A shallow walk enters neither the gradient of a tensor nor the operation that a storage waits for.
+        """
         met: list[int] = []
         stack = list(roots)
         while stack:
             thing = stack.pop()
-            if isinstance(thing, _LEAVES) or type(thing) is Node:
+            if isinstance(thing, _LEAVES):
                 continue
             key = id(thing)
             self.found[key] = self.found.get(key, 0) + 1
             if key in self.things:
                 continue
             self.things[key] = thing
+            self.first[key] = node
             if type(thing) is Storage:
                 met.append(key)
-            elif type(thing) is Tensor and skip_gradients:
-                stack.append(thing._array)
-            else:
+            if not shallow or type(thing) not in (Storage, Tensor):
                 stack.extend(_children(thing))
+            elif type(thing) is Tensor:
+                stack.append(thing._array)
         return met
+
+    def known(self, kind: type) -> list[tuple[int, int]]:
+        """The ids of all things of a kind, each with the node it was first met from."""
+        return [(key, self.first[key]) for key, thing in self.things.items() if type(thing) is kind]
 
 
 def reach(tape: Tape) -> Reach:
-    """What the tape reaches: by operands and rules first, then by fields, then as gradients of what it holds."""
+    """What the tape reaches, in the order of Reach's fields."""
     walk = _Walk()
-    first_node: dict[int, int] = {}  # by id: a reference here would look like one from outside
-    for i, node in enumerate(tape.nodes):
-        # the node's own references are what clear() drops, whoever holds the node
-        first_node.update(dict.fromkeys(walk.visit((node.grad_fn, node.edges), skip_gradients=True), i))
-    by_rules = len(first_node)
-    for i, node in enumerate(tape.nodes):
-        first_node.update(dict.fromkeys(walk.visit((node.fields,), skip_gradients=True), i))
-    tensors = [key for key, thing in walk.things.items() if type(thing) is Tensor]
-    gradients = [g for key in tensors for g in walk.visit((walk.things[key].grad,), skip_gradients=False)]
-    outside = _held_outside(walk)
     things = walk.things
+    # By ids: a reference here would look like one from outside. The node's own references are what clear() drops.
+    values = {k: i for i, node in enumerate(tape.nodes) for k in walk.visit((node.grad_fn, node.edges), i)}
+    fields = {k: i for i, node in enumerate(tape.nodes) for k in walk.visit((node.fields,), i)}
+    gradients = {k: i for t, i in walk.known(Tensor) for k in walk.visit((things[t].grad,), i)}
+    reads = {k: i for s, i in walk.known(Storage) for k in walk.visit((things[s].node,), i, shallow=False)}
+    outside = _held_outside(walk)
+
+    def storages(part: dict[int, int]) -> dict[Storage, int]:
+        return {things[k]: i for k, i in part.items()}
+
     return Reach(
-        first_node={things[key]: i for key, i in first_node.items()},
-        from_fields={things[key] for key in list(first_node)[by_rules:]},
-        gradients={things[key] for key in gradients},
+        values=storages(values),
+        fields=storages(fields),
+        gradients=storages(gradients),
+        reads=storages(reads),
         held_outside={thing for thing in _reachable(outside) if type(thing) is Storage},
     )
 
@@ -129,7 +132,7 @@ def _reachable(roots: list[Any]) -> Iterator[Any]:
     stack = list(roots)
     while stack:
         thing = stack.pop()
-        if isinstance(thing, _LEAVES) or type(thing) is Node or id(thing) in seen:
+        if isinstance(thing, _LEAVES) or id(thing) in seen:
             continue
         seen.add(id(thing))
         yield thing

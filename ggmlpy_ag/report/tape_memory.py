@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..backend.memory import Storage, format_bytes
 from ..tape import Tape, current_tape
-from .reach import Reach, reach
+from .reach import reach
 
 WHEN_TO_CALL = (
     "tape memory: the tape is empty. Call tape_memory() after `with ag.grad_tape():`, "
@@ -71,7 +71,7 @@ class TapeReport:
         lifetime = self.rule == "lifetime"
         rows = [
             ("operands", self.bytes_inputs, "outlive the tape" if lifetime else "operands of operations"),
-            ("activations", self.bytes_snapshots, "freed when the tape is cleared" if lifetime else "captured by rules"),
+            ("activations", self.bytes_snapshots, "freed when the tape is cleared" if lifetime else "saved by rules"),
             ("fields", self.bytes_fields, "freed as well" if lifetime else "named extras"),
             ("gradients", self.bytes_grads, "beside the tape"),
         ]
@@ -110,8 +110,12 @@ def tape_memory(top: int = 10, quiet: bool = False, rule: str = "lifetime", tape
         tape: which tape; by default the one that records now, else the one that finished last.
 
     Raises:
-        ValueError: another rule, or top < 0.
+        ValueError: another rule, or top < 0. TypeError: top is no integer, tape no tape.
     """
+    if isinstance(top, bool) or not isinstance(top, int):
+        raise TypeError(f"tape_memory: top must be an integer, not {top!r}")
+    if tape is not None and not isinstance(tape, Tape):
+        raise TypeError(f"tape_memory: tape must be a Tape of ag.grad_tape(), not {type(tape).__name__}")
     if rule not in ("lifetime", "role"):
         raise ValueError(f'tape_memory: rule must be "lifetime" or "role", not {rule!r}')
     if top < 0:
@@ -128,33 +132,39 @@ def _count(tape: Tape, rule: str) -> TapeReport:
     rows: dict[str, OpRow] = {}
     for node in tape.nodes:
         rows.setdefault(node.op, OpRow(node.op)).nodes += 1
-    host = pending = values_pending = grads = 0
     operands = _role_operands(tape) if rule == "role" else found.held_outside
-    for storage, i in found.first_node.items():
+    host = pending = values_pending = grads = 0
+
+    def add(part: str, storage: Storage, i: int) -> None:
+        nonlocal host, pending, values_pending
         row = rows[tape.nodes[i].op]
         size = storage.block_bytes
         if storage.block is None:
             pending += size
             values_pending += 1
             row.bytes_pending += size
-            continue
+            return
         host += size if storage.device.is_cpu else 0
-        part = _part(storage, found, operands)
         setattr(row, part, getattr(row, part) + size)
-    unclaimed = 0  # gradients of leaves that only the tape holds go with it
-    for storage in found.gradients - found.first_node.keys():
-        if storage.block is not None:
-            if storage in found.held_outside:
-                grads += storage.block_bytes
-            else:
-                unclaimed += storage.block_bytes
-                host += storage.block_bytes if storage.device.is_cpu else 0
+
+    for storage, i in found.values.items():
+        add("bytes_inputs" if storage in operands else "bytes_snapshots", storage, i)
+    for storage, i in found.fields.items():
+        add("bytes_inputs" if storage in operands else "bytes_fields", storage, i)
+    for storage, i in found.gradients.items():
+        if storage not in found.held_outside:
+            add("bytes_snapshots", storage, i)  # the gradient of a leaf that only the tape holds goes with it
+        elif storage.block is not None:
+            grads += storage.block_bytes
+    for storage, i in found.reads.items():
+        if storage not in found.held_outside:
+            add("bytes_snapshots", storage, i)
     by_op = sorted(rows.values(), key=lambda r: -r.bytes)
-    total = sum(row.bytes for row in by_op) + unclaimed
+    total = sum(row.bytes for row in by_op)
     return TapeReport(
         nodes=len(tape.nodes),
         bytes_inputs=sum(row.bytes_inputs for row in by_op),
-        bytes_snapshots=sum(row.bytes_snapshots for row in by_op) + unclaimed,
+        bytes_snapshots=sum(row.bytes_snapshots for row in by_op),
         bytes_fields=sum(row.bytes_fields for row in by_op),
         bytes_grads=grads,
         bytes_host=host,
@@ -164,12 +174,6 @@ def _count(tape: Tape, rule: str) -> TapeReport:
         by_op=by_op,
         rule=rule,
     )
-
-
-def _part(storage: Storage, found: Reach, operands: set[Storage]) -> str:
-    if storage in operands:
-        return "bytes_inputs"
-    return "bytes_fields" if storage in found.from_fields else "bytes_snapshots"
 
 
 def _role_operands(tape: Tape) -> set[Storage]:

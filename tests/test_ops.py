@@ -1,0 +1,356 @@
+"""Every operation on every device: values, gradients, layouts, special values, errors. The calls are in optable.py."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from optable import BY_NAME, DEVICES, MAKING_ERRORS, OPS, Deviation, Error, Maker, Op, Sample
+
+import ggmlpy_ag as ag
+from ggmlpy_ag import ops
+
+SMALL = 64  # elements; gradients of larger samples are compared with PyTorch's only
+
+
+def cases(choose: Callable[[Op], Any]) -> pytest.MarkDecorator:
+    """A test for each operation and what is chosen of its entry."""
+    return pytest.mark.parametrize(
+        "op, sample", [pytest.param(op, s, id=f"{op.name}-{s}") for op in OPS for s in choose(op)]
+    )
+
+
+def has_gradient(op: Op, sample: Sample) -> bool:
+    return op.gradient and bool(sample.floats)
+
+
+def tensors(sample: Sample) -> list[Any]:
+    """The operands on the default device; floats require a gradient, numbers and lists stay as they are."""
+    return [
+        ag.tensor(v, requires_grad=i in sample.floats) if isinstance(v, np.ndarray) else v
+        for i, v in enumerate(sample.operands)
+    ]
+
+
+def wide(value: Any) -> Any:
+    """An operand as the reference takes it: float32 as float64."""
+    return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype == np.float32 else value
+
+
+def reference(op: Op, sample: Sample) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.asarray(op.numpy(*map(wide, sample.operands), **sample.options))
+
+
+def output_weights(shape: tuple[int, ...]) -> np.ndarray:
+    return np.asarray(np.random.default_rng(1).uniform(0.5, 1.5, shape), np.float32)
+
+
+def gradients(op: Op, sample: Sample, operands: list[Any], leaves: list[ag.Tensor]) -> list[np.ndarray]:
+    """Of the weighted sum of the result, with respect to the leaves."""
+    with ag.grad_tape():
+        out = op.call(*operands, **sample.options)
+    grads = ag.backward(out, output_weights(out.shape))
+    return [grads[leaf].numpy() if leaf in grads else np.zeros(leaf.shape, np.float32) for leaf in leaves]
+
+
+# ---------------------------------------------------------------- values and gradients
+
+
+@cases(lambda op: op.samples)
+def test_values_are_numpys(op: Op, sample: Sample, device: str) -> None:
+    out = op.call(*tensors(sample), **sample.options)
+    expected = reference(op, sample)
+    got = out.numpy()
+    assert (out.shape, got.shape) == (expected.shape, expected.shape)
+    assert out.dtype == got.dtype == (np.int32 if expected.dtype.kind == "i" else np.float32)
+    np.testing.assert_allclose(got, expected, op.rtol, op.atol)
+
+
+@cases(lambda op: [s for s in op.samples if has_gradient(op, s) and s.size <= SMALL])
+def test_gradient_is_the_slope(op: Op, sample: Sample, device: str) -> None:
+    operands = tensors(sample)
+    checked = [operands[i] for i in sample.floats]
+
+    def call(*floats: ag.Tensor) -> ag.Tensor:
+        arguments = list(operands)
+        for i, tensor in zip(sample.floats, floats, strict=True):
+            arguments[i] = tensor
+        return op.call(*arguments, **sample.options)
+
+    assert ag.gradcheck(call, checked)
+
+
+@cases(lambda op: [s for s in op.samples if op.torch])
+def test_values_and_gradients_are_pytorchs(op: Op, sample: Sample, device: str) -> None:
+    check_against_pytorch(op, sample)
+
+
+@cases(lambda op: op.edges)
+def test_gradients_at_edges_are_pytorchs(op: Op, sample: Sample, device: str) -> None:
+    check_against_pytorch(op, sample)
+
+
+def check_against_pytorch(op: Op, sample: Sample) -> None:
+    torch = pytest.importorskip("torch")
+    assert op.torch is not None
+    operands = tensors(sample)
+    theirs = [
+        torch.tensor(wide(v) if i in sample.floats else v.astype(np.int64)) if isinstance(v, np.ndarray) else v
+        for i, v in enumerate(sample.operands)
+    ]
+    floats = [theirs[i].requires_grad_(has_gradient(op, sample)) for i in sample.floats]
+    expected = op.torch(torch, *theirs, **sample.options)
+    with ag.no_grad():
+        got = op.call(*operands, **sample.options).numpy()
+    np.testing.assert_allclose(got, expected.detach().numpy(), op.rtol, op.atol)
+    if has_gradient(op, sample):
+        found = gradients(op, sample, operands, [operands[i] for i in sample.floats])
+        if expected.requires_grad:  # not where the result is a constant
+            expected.backward(torch.tensor(wide(output_weights(got.shape))))
+        for mine, leaf in zip(found, floats, strict=True):
+            grad = np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy()
+            np.testing.assert_allclose(mine, grad, op.grad_rtol, op.grad_atol)
+
+
+# ---------------------------------------------------------------- operands that are windows on something larger
+
+Window = Callable[[Any], Any]  # takes the larger array, as a NumPy array or a tensor, and gives the operand
+
+
+def transposed(values: np.ndarray) -> tuple[np.ndarray, Window]:
+    """Columns side by side in memory."""
+    return np.ascontiguousarray(values.T), lambda whole: whole.T
+
+
+def swapped(values: np.ndarray) -> tuple[np.ndarray, Window]:
+    """Rows side by side, in another order."""
+
+    def window(whole: Any) -> Any:
+        return whole.swapaxes(0, 1) if isinstance(whole, np.ndarray) else whole.transpose(0, 1)
+
+    return np.ascontiguousarray(values.swapaxes(0, 1)), window
+
+
+def columns(values: np.ndarray) -> tuple[np.ndarray, Window]:
+    """A slice of columns, at an offset no driver has as alignment."""
+    if values.ndim == 0:
+        return embedded(values, (3,), 1)
+    return embedded(values, (*values.shape[:-1], values.shape[-1] + 2), (..., slice(1, -1)))
+
+
+def strided(values: np.ndarray) -> tuple[np.ndarray, Window]:
+    """Every second element of every dimension."""
+    return embedded(values, tuple(2 * n + 1 for n in values.shape), (slice(1, None, 2),) * values.ndim)
+
+
+def embedded(values: np.ndarray, shape: tuple[int, ...], index: Any) -> tuple[np.ndarray, Window]:
+    whole = np.full(shape, np.nan, values.dtype)  # who reads beside the window gets NaN
+    whole[index] = values
+    return whole, lambda whole: whole[index]
+
+
+@pytest.mark.parametrize(
+    "layout, least", [(transposed, 2), (swapped, 3), (columns, 0), (strided, 1)], ids=lambda v: getattr(v, "__name__", "")
+)
+@cases(lambda op: op.samples)
+def test_windows_give_what_packed_operands_give(
+    op: Op, sample: Sample, layout: Callable[[np.ndarray], tuple[np.ndarray, Window]], least: int, device: str
+) -> None:
+    places = [i for i in sample.floats if sample.operands[i].ndim >= least]
+    packed = tensors(sample)
+    expected = op.call(*packed, **sample.options).numpy()
+    expected_grads = (
+        gradients(op, sample, packed, [packed[i] for i in sample.floats]) if has_gradient(op, sample) else []
+    )
+    choices = [[i] for i in places] + ([places] if len(places) > 1 else [])
+    for chosen in choices:
+        operands, leaves, windows = tensors(sample), {}, {}
+        for i in chosen:
+            whole, windows[i] = layout(sample.operands[i])
+            leaves[i] = ag.param(whole)
+            operands[i] = windows[i](leaves[i])
+        np.testing.assert_allclose(op.call(*operands, **sample.options).numpy(), expected, op.rtol, op.atol)
+        if not has_gradient(op, sample):
+            continue
+
+        def call(*floats: ag.Tensor, **options: Any) -> ag.Tensor:
+            arguments = tensors(sample)
+            for i, leaf in zip(chosen, floats, strict=True):
+                arguments[i] = windows[i](leaf)
+            return op.call(*arguments, **options)
+
+        on_windows = Op(name=op.name, call=call, numpy=op.numpy, torch=None, samples=())
+        found = gradients(on_windows, sample, list(leaves.values()), list(leaves.values()))
+        for i, grad in zip(chosen, found, strict=True):
+            wanted = np.zeros(grad.shape, np.float32)
+            windows[i](wanted)[...] = expected_grads[sample.floats.index(i)]
+            np.testing.assert_allclose(grad, wanted, op.grad_rtol, op.grad_atol)
+
+
+# ---------------------------------------------------------------- infinities, NaN, zeros, denormals
+
+
+@cases(lambda op: op.special)
+def test_special_values_are_numpys_or_a_stated_deviation(op: Op, sample: Sample, device: str) -> None:
+    got = op.call(*tensors(sample), **sample.options).numpy()
+    operands = [wide(v) for v in sample.operands]
+    expected = reference(op, sample)
+    with np.errstate(all="ignore"):
+        expected = expected.astype(got.dtype)
+        good = same(got, expected, op)
+        for deviation in op.deviations:
+            if device.startswith(deviation.device):
+                good |= deviates(deviation, op, sample, got, expected, operands)
+    wrong = [
+        f"{[np.asarray(v).reshape(-1)[i % np.size(v)] for v in operands]}: {got.flat[i]} instead of {expected.flat[i]}"
+        for i in np.flatnonzero(~good)
+    ]
+    assert not wrong, f"{op.name} {dict(sample.options)}\n" + "\n".join(wrong)
+
+
+def same(got: np.ndarray, expected: np.ndarray, op: Op) -> np.ndarray:
+    """Where two results agree, the sign of zero included."""
+    near = np.isclose(got, expected, op.rtol, op.atol if op.atol > 1e-7 else 0.0, equal_nan=True)
+    return near & ((expected != 0) | (np.signbit(got) == np.signbit(expected)))
+
+
+def deviates(
+    deviation: Deviation, op: Op, sample: Sample, got: np.ndarray, expected: np.ndarray, operands: list[Any]
+) -> np.ndarray:
+    """Where a result is what a deviation says."""
+
+    def call(*values: Any) -> np.ndarray:
+        return np.asarray(op.numpy(*values, **sample.options))
+
+    def spread(*values: Any) -> np.ndarray:
+        return np.broadcast_to(deviation.where(values[0], *map(np.asarray, values[1:])), expected.shape)
+
+    results = [np.broadcast_to(v, expected.shape) for v in deviation.values(call, *map(np.asarray, operands))]
+    lowest, highest = np.fmin.reduce(results), np.fmax.reduce(results)
+    slack = op.rtol * np.abs(got)
+    between = (got >= lowest - slack) & (got <= highest + slack)
+    between |= (got == lowest) | (got == highest)  # infinities
+    undefined = np.isnan(got) & np.logical_or.reduce([np.isnan(r) for r in results])
+    return spread(expected, *operands) & (between | undefined)
+
+
+# ---------------------------------------------------------------- gradients of gradients
+
+
+@cases(lambda op: [s for s in op.samples if op.smooth and s.floats and 1 < s.size <= 24][:6])
+def test_gradient_of_gradient_is_its_slope(op: Op, sample: Sample, device: str) -> None:
+    operands = tensors(sample)
+    for wanted in range(len(sample.floats)):
+
+        def slope(*floats: ag.Tensor, wanted: int = wanted) -> ag.Tensor:
+            arguments = list(operands)
+            for i, tensor in zip(sample.floats, floats, strict=True):
+                arguments[i] = tensor
+            out = op.call(*arguments, **sample.options)
+            grads = ag.backward(ag.sum(out * out), create_graph=True)
+            return grads[floats[wanted]]
+
+        assert ag.gradcheck(slope, [operands[i] for i in sample.floats], tol=5e-3)
+
+
+# ---------------------------------------------------------------- errors
+
+
+def works_still(op: Op | None) -> None:
+    """The next right call has the right result."""
+    op = op or BY_NAME["add"]
+    sample = op.samples[1]
+    np.testing.assert_allclose(
+        op.call(*tensors(sample), **sample.options).numpy(), reference(op, sample), op.rtol, op.atol
+    )
+
+
+@pytest.mark.parametrize(
+    "op, error",
+    [pytest.param(op, e, id=f"{op.name}-{i}-{e.type.__name__}") for op in OPS for i, e in enumerate(op.errors)]
+    + [pytest.param(None, e, id=f"tensor-{i}-{e.type.__name__}") for i, e in enumerate(MAKING_ERRORS)],
+)
+def test_wrong_calls_raise_and_change_nothing(op: Op | None, error: Error, device: str) -> None:
+    if error.devices > len(DEVICES):
+        pytest.skip(f"needs {error.devices} devices, there is {len(DEVICES)}")
+    maker = Maker()
+    with ag.grad_tape() as tape, pytest.raises(error.type) as caught:
+        error.call(maker)
+    message = str(caught.value)
+    assert [word for word in error.words if word not in message] == [], message
+    assert caught.type is error.type
+    assert len(tape) == 0
+    for tensor, values in maker.made:
+        np.testing.assert_array_equal(tensor.numpy(), values)
+    works_still(op)
+
+
+# ---------------------------------------------------------------- the table itself
+
+
+@pytest.mark.parametrize("name", [n for n in ops.__all__ if not inspect.ismodule(getattr(ops, n))])
+def test_every_public_operation_has_an_entry_and_a_docstring(name: str) -> None:
+    assert name in BY_NAME
+    assert BY_NAME[name].errors
+    text = inspect.getdoc(getattr(ops, name)) or ""
+    assert len(text) > 5
+    assert getattr(ag, name) is getattr(ops, name)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_an_entry_covers_its_operation(op: Op) -> None:
+    """Gradients, PyTorch and several shapes are among the samples where they should be."""
+    assert len(op.samples) >= 5
+    assert op.torch or op.name in ("astype", "to")
+    if op.gradient:
+        assert any(0 < s.size <= SMALL for s in op.samples)
+
+
+# ---------------------------------------------------------------- operators and methods are the functions
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "pow": lambda a, b: a**b,
+    "matmul": lambda a, b: a @ b,
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("left, right", [("tensor", "tensor"), ("tensor", "array"), ("array", "tensor")])
+def test_operators_take_tensors_and_arrays_on_either_side(name: str, left: str, right: str, device: str) -> None:
+    a, b = BY_NAME["pow"].samples[3].operands  # positive, and fit every operator
+    kinds = {"tensor": ag.tensor, "array": lambda v: v}
+    out = OPERATORS[name](kinds[left](a), kinds[right](b))
+    assert isinstance(out, ag.Tensor)
+    np.testing.assert_allclose(out.numpy(), OPERATORS[name](wide(a), wide(b)), 5e-6)
+
+
+@pytest.mark.parametrize("name", [n for n in OPERATORS if n != "matmul"])
+@pytest.mark.parametrize("number", [2, 0.5, np.float32(1.5), np.float64(3.0), np.int64(2), True], ids=repr)
+def test_operators_take_numbers_on_either_side(name: str, number: Any, device: str) -> None:
+    (x,) = BY_NAME["sqrt"].samples[3].operands
+    operator = OPERATORS[name]
+    np.testing.assert_allclose(operator(ag.tensor(x), number).numpy(), operator(wide(x), float(number)), 5e-6)
+    np.testing.assert_allclose(operator(number, ag.tensor(x)).numpy(), operator(float(number), wide(x)), 5e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "abs argmax clamp exp log log_softmax mean permute relu reshape sigmoid softmax sqrt sum tanh to transpose".split(),
+)
+def test_methods_are_the_functions(name: str) -> None:
+    assert getattr(ag.Tensor, name) is getattr(ag, name)
+
+
+def test_unary_operators(device: str) -> None:
+    x = ag.tensor([1.0, -2.0])
+    assert (-x).tolist() == [-1.0, 2.0]
+    assert abs(x).tolist() == [1.0, 2.0]
+    assert (+x).tolist() == [1.0, -2.0]
