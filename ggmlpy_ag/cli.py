@@ -70,7 +70,7 @@ def _show_device(info: devices.DeviceInfo) -> list[str]:
     try:
         device = devices.get(info.name)
         print(
-            f"    buffers: up to {format_bytes(device.pool.max_block)}, blocks aligned to {device.pool.alignment} bytes"
+            f"    buffers: up to {_size(device.pool.max_block)}, blocks aligned to {device.pool.alignment} bytes"
         )
         error = _product_error(info.name)
     except Exception as failure:  # whatever is wrong with a device is what is asked for here
@@ -79,6 +79,10 @@ def _show_device(info: devices.DeviceInfo) -> list[str]:
     if not error < (1e-5 if library.matmul_precision() == "highest" else 1e-2):
         return [f"{info.name} computes matrix products wrongly (relative error {error:.1e})"]
     return []
+
+
+def _size(nbytes: int) -> str:
+    return "any size" if nbytes >= 1 << 62 else format_bytes(nbytes)
 
 
 def _product_error(name: str) -> float:

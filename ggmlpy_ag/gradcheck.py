@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .tape import backward, grad_tape, no_grad
+from .tape import backward, grad_tape
 from .tensor import Tensor, tensor
 
 
@@ -23,7 +23,8 @@ def gradcheck(
     steps `eps` and `eps / 2` (Richardson), so that the float32 results, not the formula, limit the accuracy.
 
     Args:
-        fn: takes tensors like `inputs`, returns a float32 tensor of any shape.
+        fn: takes tensors like `inputs`, returns a float32 tensor of any shape. It runs inside a `grad_tape`, so that
+            it may return a gradient, from `backward(..., create_graph=True)`.
         inputs: those that require a gradient are checked; all values should be about 1.
         eps: step. tol: accepted |difference| / (1 + |gradient|). seed: of the random weights.
 
@@ -45,9 +46,11 @@ def gradcheck(
     tape.clear()
 
     def total(i: int, changed: np.ndarray) -> float:
-        with no_grad():
-            tensors = [_like(t, changed if k == i else v) for k, (t, v) in enumerate(zip(inputs, values, strict=True))]
-            return float(np.sum(fn(*tensors).numpy().astype(np.float64) * weights))
+        tensors = [_like(t, changed if k == i else v) for k, (t, v) in enumerate(zip(inputs, values, strict=True))]
+        with grad_tape() as tape:  # `fn` may return a gradient, computed on this tape
+            result = fn(*tensors).numpy().astype(np.float64)
+        tape.clear()
+        return float(np.sum(result * weights))
 
     worst: tuple[float, str] = (0.0, "")
     for i, original in enumerate(inputs):

@@ -97,7 +97,9 @@ class Maker:
 class Op:
     """An operation and all that is known about it.
 
-    `rtol`, `atol`: of values against float64. `grad_rtol`, `grad_atol`: of gradients against PyTorch's in float64.
+    `rtol`, `atol`: of values against float64; with `sums`, `rtol` counts from the sum of the terms' magnitudes, which is
+    what rounding errors of a sum grow with. `grad_rtol`: of gradients against PyTorch's in float64, with a tenth of it
+    times the greatest gradient as absolute tolerance.
     `edges`: operands where the gradient is a convention, which is PyTorch's. `special`: operands with infinities, NaN
     and the like. `smooth`: gradients of gradients are checked.
     """
@@ -114,9 +116,9 @@ class Op:
     deviations: Sequence[Deviation] = ()
     errors: Sequence[Error] = ()
     rtol: float = 1e-6
-    atol: float = 1e-7
+    atol: float = 0.0
+    sums: bool = False
     grad_rtol: float = 1e-5
-    grad_atol: float = 1e-6
 
 
 # ---------------------------------------------------------------- operands
@@ -239,8 +241,9 @@ def wrong_operands(
         (lambda m: [[1.0, 2.0], [3.0]], ValueError, (*head, "regular")),
         (lambda m: np.ones((2, 0)), ValueError, (*head, "(2, 0)", "at least one element")),
         (lambda m: np.ones((1, 1, 1, 1, 2)), ValueError, (*head, "(1, 1, 1, 1, 2)", "at most 4")),
-        (lambda m: 10**400, ValueError, ("too large",)),
     ]
+    if named:
+        bad.append((lambda m: 10**400, ValueError, ("too large",)))
     if ints:
         bad.append((lambda m: m.ints(2, 3), TypeError, (*head, "(2, 3)", "int32", "astype")))
 
@@ -541,7 +544,6 @@ OPS: list[Op] = [
                 for exponent in exponents
             ],
             Sample((2, uniform(3, 5))),
-            Sample((nonzero(2, 3), np.array([[2.0, 3.0, -1.0]], np.float32))),
         ],
         smooth=True,
         edges=[Sample((np.array([0.0, -0.0, 1.0], np.float32), p)) for p in (0, 1, 2, 3)],
@@ -549,9 +551,16 @@ OPS: list[Op] = [
             Sample(SPECIAL_PAIRS),
             *[Sample((SPECIAL, p)) for p in (0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.5, 0.3, math.inf, -math.inf, math.nan)],
             Sample((2.0, SPECIAL)),
+            Sample((nonzero(2, 3), np.array([[2.0, 3.0, -1.0], [0.0, -4.0, 63.0]], np.float32))),
         ],
         deviations=[
             DENORMALS,
+            Deviation(
+                "0 and inf to a power below 1e-36 are taken as exp(-3e38) and exp(3e38) to that power",
+                where=lambda expected, a, b: ((a == 0) | np.isinf(a)) & (np.abs(b) < 1e-36),
+                values=lambda reference, a, b: [reference(a, b), np.ones(np.broadcast_shapes(a.shape, b.shape))],
+            ),
+            LOST_SIGN_OF_ZERO,
             Deviation(
                 "a fractional power goes through sqrt and log: NaN for a negative base down to -inf, -inf for -0 ** -0.5",
                 where=lambda expected, a, b: np.signbit(a) & (np.floor(b) != b) & ~np.isnan(b) & (np.abs(b) < np.inf),
@@ -565,6 +574,7 @@ OPS: list[Op] = [
         ],
         errors=binary_errors("pow", ag.pow),
         rtol=5e-6,
+        grad_rtol=5e-5,
     ),
     # ------------------------------------------------------------ functions of single elements
     Op(
@@ -690,6 +700,7 @@ OPS: list[Op] = [
         special=[special()],
         deviations=[DENORMALS],
         errors=unary_errors("gelu", ag.gelu),
+        atol=2e-7,  # 1 + erf(x) cancels below 0
     ),
     Op(
         name="silu",
@@ -725,7 +736,7 @@ OPS: list[Op] = [
         ],
         smooth=True,
         errors=[*unary_errors("log_softmax", ag.log_softmax), *axis_errors("log_softmax", ag.log_softmax)],
-        atol=5e-7,
+        atol=5e-7,  # log(sum) rounds at the size of the largest logit
     ),
     # ------------------------------------------------------------ matrix products
     Op(
@@ -745,8 +756,7 @@ OPS: list[Op] = [
             Error(lambda m: ag.matmul(m(2, 2, 3), m(4, 3, 2)), ValueError, ("matmul", "(2,)", "(4,)")),
             Error(lambda m: ag.matmul(m(2, 3), m.elsewhere(3, 2)), ValueError, ("matmul", *DEVICES[:2]), devices=2),
         ],
-        atol=2e-6,
-        grad_atol=5e-6,
+        sums=True,
     ),
     # ------------------------------------------------------------ sums
     Op(
@@ -758,7 +768,7 @@ OPS: list[Op] = [
         torch=_torch_sum("sum"),
         samples=[Sample((normal(*shape),), options) for shape, options in AXES],
         errors=[*unary_errors("sum", ag.sum), *axes_errors("sum", ag.sum)],
-        atol=5e-6,
+        sums=True,
     ),
     Op(
         name="mean",
@@ -769,7 +779,7 @@ OPS: list[Op] = [
         torch=_torch_sum("mean"),
         samples=[Sample((normal(*shape),), options) for shape, options in AXES],
         errors=[*unary_errors("mean", ag.mean), *axes_errors("mean", ag.mean)],
-        atol=5e-7,
+        sums=True,
     ),
     Op(
         name="broadcast_to",
@@ -860,7 +870,7 @@ OPS: list[Op] = [
         name="transpose",
         call=lambda x, axes=(): ag.transpose(x, *axes),
         numpy=_transpose,
-        torch=lambda torch, x, axes=(): torch.swapaxes(x, *axes) if axes else x.permute(*reversed(range(x.ndim))),
+        torch=lambda torch, x, axes=(): torch.swapaxes(x, *axes) if axes else x.permute(tuple(reversed(range(x.ndim)))),
         samples=[
             *each(normal),
             *[Sample((normal(*s),), {"axes": a}) for s, a in [((3, 7), (0, 1)), ((2, 3, 5), (0, -1)), ((5,), (0, 0))]],
@@ -878,7 +888,7 @@ OPS: list[Op] = [
         name="permute",
         call=lambda x, axes: ag.permute(x, *axes),
         numpy=lambda x, axes: np.transpose(x, axes),
-        torch=lambda torch, x, axes: x.permute(*axes),
+        torch=lambda torch, x, axes: x.permute(axes),
         samples=[
             Sample((normal(*shape),), {"axes": axes})
             for shape, axes in [
@@ -905,7 +915,7 @@ OPS: list[Op] = [
         call=lambda x: x.mT,
         numpy=lambda x: np.swapaxes(x, -1, -2),
         torch=lambda torch, x: x.mT,
-        samples=each(normal, [s for s in SHAPES if len(s) > 1]),
+        samples=each(normal, [*(s for s in SHAPES if len(s) > 1), (1, 5), (4, 1, 1)]),
         errors=[
             Error(lambda m: m(3).mT, ValueError, ("matrix_transpose", "(3,)", "two dimensions")),
             Error(lambda m: m().mT, ValueError, ("matrix_transpose", "()")),
@@ -914,7 +924,7 @@ OPS: list[Op] = [
     Op(
         name="pad",
         call=ag.pad,
-        numpy=np.pad,
+        numpy=lambda x, widths: np.pad(x, widths) if widths else x,
         torch=_torch_pad,
         samples=[
             Sample((normal(*shape),), {"widths": widths})
@@ -931,7 +941,7 @@ OPS: list[Op] = [
             ]
         ],
         errors=[
-            *unary_errors("pad", lambda x: ag.pad(x, [(1, 1)])),
+            *unary_errors("pad", lambda x: ag.pad(x, [(1, 1), (1, 1)])),
             Error(lambda m: ag.pad(m(2, 3), [(1, 1)]), ValueError, ("pad", "(2, 3)", "2 pairs")),
             Error(lambda m: ag.pad(m(3), [(1, -1)]), ValueError, ("pad", "(3,)", "negative")),
             Error(lambda m: ag.pad(m(3), [(1, 1, 1)]), ValueError, ("pad", "(3,)")),
@@ -955,7 +965,7 @@ OPS: list[Op] = [
             Error(lambda m: m()[0], IndexError, ("1 indices", "()")),
             Error(lambda m: m(3)[..., ...], IndexError, ("...",)),
             Error(lambda m: m(3)[::-1], ValueError, ("step", "-1")),
-            Error(lambda m: m(3)[::0], ValueError, ("step", "0")),
+            Error(lambda m: m(3)[::0], ValueError, ("step", "zero")),
             Error(lambda m: m(3)[2:1], ValueError, ("nothing",)),
             Error(lambda m: m(3)[5:], ValueError, ("nothing",)),
             Error(lambda m: m(3)[1.0], TypeError, ("float",)),
@@ -963,8 +973,8 @@ OPS: list[Op] = [
             Error(lambda m: m(3)[[0, 1]], TypeError, ("list",)),
             Error(lambda m: m(3)[np.array([0])], TypeError, ("ndarray",)),
             Error(lambda m: m(3)["a"], TypeError, ("str",)),
-            Error(lambda m: m(3)["a":], TypeError, ()),
-            Error(lambda m: m(3)[0:2:0.5], TypeError, ()),
+            Error(lambda m: m(3)["a":], TypeError, ("integers",)),
+            Error(lambda m: m(3)[0:2:0.5], TypeError, ("integers",)),
             Error(lambda m: m(1, 1, 1, 1)[None], ValueError, ("more than 4",)),
         ],
     ),
@@ -1000,7 +1010,7 @@ OPS: list[Op] = [
         errors=[
             Error(lambda m: ag.to(m(2), "cuda"), ValueError, ("'cuda'", "cpu")),
             Error(lambda m: ag.to(m(2), "vulkan:99"), ValueError, ("'vulkan:99'", "cpu")),
-            Error(lambda m: ag.to(m(2), None), TypeError, ("device", "NoneType")),
+            Error(lambda m: ag.to(m(2), 1), TypeError, ("device", "int")),
             Error(lambda m: m(2).to("float32"), ValueError, ("'float32'",)),
             Error(lambda m: ag.to(np.ones(2), "cpu"), TypeError, ("to", "ndarray")),
         ],
@@ -1054,7 +1064,8 @@ BY_NAME = {op.name: op for op in OPS}
 # ---------------------------------------------------------------- making tensors
 
 MAKING_ERRORS = [
-    *wrong_operands("data", ag.tensor, lambda m: [1.0], ints=False),
+    *wrong_operands("", ag.tensor, lambda m: [1.0], ints=False, named=False),
+    Error(lambda m: ag.tensor(10**400), TypeError, ("data", "object")),
     Error(lambda m: ag.tensor([2**31]), ValueError, ("data", str(2**31), "int32")),
     Error(lambda m: ag.tensor(np.array([0, -(2**40)])), ValueError, ("data", str(-(2**40)), "int32")),
     Error(lambda m: ag.tensor(np.array([2**64 - 1], np.uint64)), ValueError, ("data", "int32")),

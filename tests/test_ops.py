@@ -67,7 +67,21 @@ def test_values_are_numpys(op: Op, sample: Sample, device: str) -> None:
     got = out.numpy()
     assert (out.shape, got.shape) == (expected.shape, expected.shape)
     assert out.dtype == got.dtype == (np.int32 if expected.dtype.kind == "i" else np.float32)
-    np.testing.assert_allclose(got, expected, op.rtol, op.atol)
+    assert_close(got, expected, op, sample)
+
+
+def assert_close(got: np.ndarray, expected: np.ndarray, op: Op, sample: Sample) -> None:
+    """Within the tolerance of the operation's values."""
+    if op.sums:
+        terms = op.numpy(*(np.abs(wide(v)) for v in sample.operands), **sample.options)
+        assert np.all(np.abs(got - expected) <= op.rtol * terms), np.max(np.abs(got - expected) / terms)
+    else:
+        np.testing.assert_allclose(got, expected, op.rtol, op.atol)
+
+
+def assert_gradients_close(got: np.ndarray, expected: np.ndarray, op: Op) -> None:
+    finite = np.abs(expected[np.isfinite(expected)])
+    np.testing.assert_allclose(got, expected, op.grad_rtol, 0.1 * op.grad_rtol * finite.max(initial=0.0))
 
 
 @cases(lambda op: [s for s in op.samples if has_gradient(op, s) and s.size <= SMALL])
@@ -106,14 +120,14 @@ def check_against_pytorch(op: Op, sample: Sample) -> None:
     expected = op.torch(torch, *theirs, **sample.options)
     with ag.no_grad():
         got = op.call(*operands, **sample.options).numpy()
-    np.testing.assert_allclose(got, expected.detach().numpy(), op.rtol, op.atol)
+    assert_close(got, expected.detach().numpy(), op, sample)
     if has_gradient(op, sample):
         found = gradients(op, sample, operands, [operands[i] for i in sample.floats])
         if expected.requires_grad:  # not where the result is a constant
             expected.backward(torch.tensor(wide(output_weights(got.shape))))
         for mine, leaf in zip(found, floats, strict=True):
             grad = np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy()
-            np.testing.assert_allclose(mine, grad, op.grad_rtol, op.grad_atol)
+            assert_gradients_close(mine, grad, op)
 
 
 # ---------------------------------------------------------------- operands that are windows on something larger
@@ -138,7 +152,7 @@ def swapped(values: np.ndarray) -> tuple[np.ndarray, Window]:
 def columns(values: np.ndarray) -> tuple[np.ndarray, Window]:
     """A slice of columns, at an offset no driver has as alignment."""
     if values.ndim == 0:
-        return embedded(values, (3,), 1)
+        return embedded(values, (3,), (1, ...))
     return embedded(values, (*values.shape[:-1], values.shape[-1] + 2), (..., slice(1, -1)))
 
 
@@ -173,7 +187,7 @@ def test_windows_give_what_packed_operands_give(
             whole, windows[i] = layout(sample.operands[i])
             leaves[i] = ag.param(whole)
             operands[i] = windows[i](leaves[i])
-        np.testing.assert_allclose(op.call(*operands, **sample.options).numpy(), expected, op.rtol, op.atol)
+        assert_close(op.call(*operands, **sample.options).numpy(), expected, op, sample)
         if not has_gradient(op, sample):
             continue
 
@@ -188,7 +202,7 @@ def test_windows_give_what_packed_operands_give(
         for i, grad in zip(chosen, found, strict=True):
             wanted = np.zeros(grad.shape, np.float32)
             windows[i](wanted)[...] = expected_grads[sample.floats.index(i)]
-            np.testing.assert_allclose(grad, wanted, op.grad_rtol, op.grad_atol)
+            assert_gradients_close(grad, wanted, op)
 
 
 # ---------------------------------------------------------------- infinities, NaN, zeros, denormals
@@ -214,7 +228,7 @@ def test_special_values_are_numpys_or_a_stated_deviation(op: Op, sample: Sample,
 
 def same(got: np.ndarray, expected: np.ndarray, op: Op) -> np.ndarray:
     """Where two results agree, the sign of zero included."""
-    near = np.isclose(got, expected, op.rtol, op.atol if op.atol > 1e-7 else 0.0, equal_nan=True)
+    near = np.isclose(got, expected, op.rtol, op.atol, equal_nan=True)
     return near & ((expected != 0) | (np.signbit(got) == np.signbit(expected)))
 
 
@@ -264,9 +278,7 @@ def works_still(op: Op | None) -> None:
     """The next right call has the right result."""
     op = op or BY_NAME["add"]
     sample = op.samples[1]
-    np.testing.assert_allclose(
-        op.call(*tensors(sample), **sample.options).numpy(), reference(op, sample), op.rtol, op.atol
-    )
+    assert_close(op.call(*tensors(sample), **sample.options).numpy(), reference(op, sample), op, sample)
 
 
 @pytest.mark.parametrize(
@@ -296,8 +308,7 @@ def test_wrong_calls_raise_and_change_nothing(op: Op | None, error: Error, devic
 def test_every_public_operation_has_an_entry_and_a_docstring(name: str) -> None:
     assert name in BY_NAME
     assert BY_NAME[name].errors
-    text = inspect.getdoc(getattr(ops, name)) or ""
-    assert len(text) > 5
+    assert inspect.getdoc(getattr(ops, name))
     assert getattr(ag, name) is getattr(ops, name)
 
 

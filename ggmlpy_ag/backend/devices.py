@@ -356,7 +356,9 @@ class device:
 
 def memory_stats(device: str | None = None) -> MemoryStats:
     """Bytes in use on a device (default: the default one); see MemoryStats."""
-    return get(device).pool.stats()
+    found = get(device)
+    with found.graph.lock:
+        return found.pool.stats()
 
 
 def reset_peak_memory(device: str | None = None) -> None:
@@ -366,4 +368,6 @@ def reset_peak_memory(device: str | None = None) -> None:
 
 def empty_cache(device: str | None = None) -> int:
     """Give cached memory back to the device's driver, as far as whole buffers are free; returns the bytes."""
-    return get(device).pool.trim()
+    found = get(device)
+    with found.graph.lock:
+        return found.pool.trim()

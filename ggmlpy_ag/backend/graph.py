@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ggmlpy_ag")
 
 MAX_PENDING = 2048  # nodes; then the graph runs by itself
+MAX_LEAVES = 32  # windows a storage keeps: a data set cut into batches would else keep one for each
 UPDATE_CHUNK = 48  # Vulkan compares each node with all independent ones before it: 800 in one graph took 116 ms
 
 _fallback = "warn"
@@ -115,26 +116,26 @@ class Graph:
         self, primitive: Primitive, operands: Sequence[Array], shape: Shape, dtype: np.dtype, *parameters: Any
     ) -> Array:
         """Append one operation and return its result-to-be. Shapes have been checked by the caller."""
-        sources: list[Source] = []
-        for array, layout in zip(operands, primitive.layouts, strict=True):
-            if layout is not ANY and (array.offset or not is_packed(array.shape, array.strides)):
-                array = self._conform(array, layout)
-            storage = array.storage
-            sources.append((storage.node or storage, array.offset, array.shape, array.strides, array.dtype))
-        node = Node(primitive, sources, shape, dtype, parameters)
-        storage = Storage(self.device, prod(shape) * ITEM, primitive.name)
-        node.size = self.device.pool.rounded(storage.nbytes)
-        node.storage = weakref.ref(storage)
-        storage.node = node
-        if dtype is INT and operands:
-            storage.bounds = operands[0].storage.bounds  # copying and repeating integers leaves them in their range
-        pending = self._pending
-        pending.append(weakref.ref(node))
-        if len(pending) > MAX_PENDING:
-            pending[:] = [r for r in pending if r() is not None]
-            if len(pending) > MAX_PENDING // 2:
-                self.run()
-        return Array(storage, dtype, shape, node.strides)
+        with self.lock:  # another thread may be running this graph
+            sources: list[Source] = []
+            for array, layout in zip(operands, primitive.layouts, strict=True):
+                if layout is not ANY and (array.offset or not is_packed(array.shape, array.strides)):
+                    array = self._conform(array, layout)
+                storage = array.storage
+                sources.append((storage.node or storage, array.offset, array.shape, array.strides, array.dtype))
+            node = Node(primitive, sources, shape, dtype, parameters)
+            storage = Storage(self.device, prod(shape) * ITEM, primitive.name)
+            node.size = self.device.pool.rounded(storage.nbytes)
+            node.storage = weakref.ref(storage)
+            storage.node = node
+            if dtype is INT and operands:
+                storage.bounds = operands[0].storage.bounds  # copying and repeating leaves integers in their range
+            self._pending.append(weakref.ref(node))
+            if len(self._pending) > MAX_PENDING:
+                self._pending = [r for r in self._pending if r() is not None]
+                if len(self._pending) > MAX_PENDING // 2:
+                    self.run()
+            return Array(storage, dtype, shape, node.strides)
 
     def packed(self, array: Array) -> Array:
         """The array itself where it is packed, else a packed copy."""
@@ -165,7 +166,6 @@ class Graph:
                         self._execute(updates[start : start + UPDATE_CHUNK])
                 for node, storage, block in zip(nodes, storages, blocks, strict=True):
                     node.sources = ()
-                    node.leaves = None
                     if storage is not None:
                         storage.block = block
                         storage.node = None
@@ -198,6 +198,7 @@ class Graph:
     def _plan(self, nodes: Sequence[Node], storages: Sequence[Storage | None]) -> list[Block | None]:
         """Give every node memory: a block where somebody wants the result, else scratch until its last use."""
         for i, node in enumerate(nodes):
+            node.leaves = None  # of a run that failed
             for source in node.sources:
                 if type(source[0]) is Node:
                     source[0].last_use = i
@@ -245,7 +246,7 @@ class Graph:
                 if type(origin) is Node and source[2] is origin.shape and source[3] is origin.strides:
                     pointers.append(origin.tensor)  # its whole result
                 else:
-                    pointers.append(_operand(source))
+                    pointers.append(_window(source, arena))
             node.tensor = primitive.build(arena.context, *pointers, *node.parameters)
             if primitive.writes:
                 slab, offset = _memory(node.sources[primitive.writes[0]])
@@ -253,6 +254,8 @@ class Graph:
             else:
                 arena.place(node.tensor, node.slab, node.offset)
             wanted = primitive.engine if all_supported or self._supports(node) else "host"
+            if wanted == "host" and _fallback == "error":  # before anything has been computed or overwritten
+                raise FallbackError(f'{self.device.name} cannot run {node}; set_fallback("warn") would use the CPU')
             if wanted != engine:
                 if i:
                     parts.append((engine, nodes[start:i]))
@@ -287,8 +290,6 @@ class Graph:
     def _run_on_host(self, node: Node) -> None:
         """Compute one node on the CPU device, saying so, because its own cannot."""
         primitive = node.primitive
-        if _fallback == "error":
-            raise FallbackError(f'{self.device.name} cannot run {node}; set_fallback("warn") would use the CPU')
         if primitive.name not in self._warned:
             self._warned.add(primitive.name)
             log.warning("%s cannot run %s: computed on the CPU, with copies both ways", self.device.name, node)
@@ -335,8 +336,8 @@ def _memory(source: Source) -> tuple[Slab, int]:
     return block.slab, block.offset
 
 
-def _operand(source: Source) -> int:
-    """The ggml tensor of an operand that is a window: a leaf over the memory it lies in."""
+def _window(source: Source, arena: Arena) -> int:
+    """The ggml tensor of an operand that is a window on memory: a leaf, which its storage keeps for the next graphs."""
     origin, start, shape, strides, dtype = source
     leaves = origin.leaves
     if leaves is None:
@@ -345,7 +346,11 @@ def _operand(source: Source) -> int:
     leaf = leaves.get(key)
     if leaf is None:
         slab, offset = _memory(source)
-        leaf = leaves[key] = Leaf(dtype, shape, strides, slab, offset + start * ITEM)
+        leaf = Leaf(dtype, shape, strides, slab, offset + start * ITEM)
+        if len(leaves) < MAX_LEAVES:
+            leaves[key] = leaf
+        else:
+            arena.leaves.append(leaf)
     return leaf.tensor
 
 
@@ -369,12 +374,15 @@ class Arena:
 
     def __init__(self) -> None:
         self.context: int = 0
+        self.leaves: list[Leaf] = []  # that no storage keeps
         self._size = 0
 
     def begin(self, nodes: int) -> None:
         """Empty the arena and make room for `nodes` operations."""
-        # an operation makes up to three tensors, and each engine's part is a graph: every node, in the worst case
-        need = 3 * nodes * lib.tensor_overhead() + lib.graph_overhead(nodes, False)
+        self.leaves.clear()
+        # An operation makes up to three tensors. Each engine's part is a graph of its own, whose hash table has up to
+        # twice the size it needs; in the worst case every node is a graph.
+        need = 3 * nodes * lib.tensor_overhead() + 2 * lib.graph_overhead(nodes, False)
         need += nodes * lib.graph_overhead(1, False)
         if need > self._size:
             if self.context:

@@ -9,8 +9,8 @@ from ..backend.array import Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
-from .base import floats, one_axis, unary
-from .elementwise import abs, clamp, exp, sign
+from .base import floats, one_axis, scaled, unary
+from .elementwise import clamp, exp, sign
 from .reduce import row_max, sum
 
 
@@ -51,13 +51,23 @@ def gelu(x: TensorLike) -> Tensor:
     (x,) = floats("gelu", x)
 
     def grad(g: Tensor) -> tuple[Tensor]:
-        # ggml has no erf by itself: Phi(m) = gelu(m) / m for m = |x|, and Phi(-m) = 1 - Phi(m)
-        m = clamp(abs(x), 1e-20, 1e4)
-        phi = 0.5 + sign(x) * (gelu(m) / m - 0.5)
-        density = exp(m * m * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
-        return (g * (phi + sign(x) * m * density),)
+        near = clamp(x, -1e4, 1e4)  # inf times the density 0 is 0
+        return (g * (_normal(x) + near * _density(near)),)
 
     return record("gelu", Tensor(unary(prim.GELU_ERF, x._array)), (x,), grad)
+
+
+def _normal(x: Tensor) -> Tensor:
+    """Phi(x). ggml has no erf by itself: Phi(m) = gelu(m) / m for m = |x|, and Phi(-m) = 1 - Phi(m)."""
+    a = x._array
+    m = base.clamped(unary(prim.ABS, a), 1e-20, 1e4)
+    above_half = scaled(base.binary("gelu", prim.DIV, unary(prim.GELU_ERF, m), m), 1.0, -0.5)
+    out = Tensor(scaled(base.binary("gelu", prim.MUL, unary(prim.SGN, a), above_half), 1.0, 0.5))
+    return record("gelu", out, (x,), lambda g: (g * _density(x),))
+
+
+def _density(x: Tensor) -> Tensor:
+    return exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
 
 
 def softmax(x: TensorLike, axis: int = -1) -> Tensor:

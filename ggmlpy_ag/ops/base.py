@@ -25,7 +25,7 @@ def number(value: Any) -> float | None:
         try:
             return float(value)
         except OverflowError:
-            raise ValueError(f"a number of {len(str(value))} digits is too large for a float") from None
+            raise ValueError("an operand is an integer too large for a float") from None
     return None
 
 
@@ -100,8 +100,17 @@ def some_axes(op: str, axis: int | Sequence[int] | None, ndim: int) -> tuple[int
     return tuple(axes)
 
 
+def sequence(op: str, values: Any) -> tuple[Any, ...]:
+    """Any sequence as a tuple. Raises TypeError for what is none."""
+    try:
+        return tuple(values)
+    except TypeError:
+        raise TypeError(f"{op}: a sequence is needed, not {values!r}") from None
+
+
 def int_shape(op: str, shape: Sequence[Any]) -> Shape:
     """Extents as Python integers. Raises TypeError for anything else."""
+    shape = sequence(op, shape)
     for n in shape:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
             raise TypeError(f"{op}: extents must be integers, not {n!r}")
@@ -159,6 +168,24 @@ def packed(a: Array) -> Array:
 def reshaped(a: Array, shape: Shape) -> Array:
     """In another shape of the same size; copied if it is not packed."""
     return packed(a).reshaped(shape)
+
+
+def clamped(a: Array, low: float, high: float) -> Array:
+    """Limited to [low, high], NaN staying NaN."""
+    # ggml clamps NaN to high on the CPU and to low on Vulkan; adding sqrt(-1) where a is NaN makes it NaN again.
+    lost = unary(prim.SQRT, scaled(nan_mask(a), -1.0))
+    return binary("clamp", prim.ADD, unary(prim.CLAMP, a, low, high), lost)
+
+
+def counting(op: str, device: Device, n: int) -> Array:
+    """0, 1, .. n - 1 as float32.
+
+    Raises:
+        ValueError: more than 2**24, where float32 no longer counts one by one and ggml makes another number of them.
+    """
+    if n > 1 << 24:
+        raise ValueError(f"{op}: {n} places along an axis are too many: float32 counts exactly up to {1 << 24} only")
+    return device.graph.record(prim.ARANGE, (), (n,), FLOAT, n)
 
 
 def equal_mask(a: Array, b: Array) -> Array:

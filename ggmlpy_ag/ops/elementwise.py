@@ -156,14 +156,8 @@ def clamp(x: TensorLike, low: float | None = None, high: float | None = None) ->
         raise TypeError(f"clamp: limits must be numbers, not {low!r} and {high!r}")
     if not least <= most:
         raise ValueError(f"clamp: low {low} is above high {high}, or one of them is NaN")
-    out = Tensor(_clamped(x._array, least, most))
+    out = Tensor(base.clamped(x._array, least, most))
     return record("clamp", out, (x,), lambda g: (g * _inside(x, least, most),))
-
-
-def _clamped(a: Array, low: float, high: float) -> Array:
-    # ggml clamps NaN to high on the CPU and to low on Vulkan; adding sqrt(-1) where a is NaN makes it NaN again.
-    lost = unary(prim.SQRT, scaled(base.nan_mask(a), -1.0))
-    return base.binary("clamp", prim.ADD, unary(prim.CLAMP, a, low, high), lost)
 
 
 def _inside(x: Tensor, low: float, high: float) -> Tensor:
@@ -237,11 +231,11 @@ def _pow_arrays(a: Array, b: Array) -> Array:
     def mul(x: Array, y: Array) -> Array:
         return base.binary("pow", prim.MUL, x, y)
 
+    # b and log|a| are kept finite, so that their products with 0 are 0: 0 ** 0 and 1 ** inf are 1
+    b = base.clamped(b, -3e38, 3e38)
     shape = base.broadcast("pow", a.shape, b.shape)
     a, b = (v if v.shape == shape else base.expanded(v, shape) for v in (a, b))
-    # log|a| is kept finite, so that 0 * log(0) is 0 and 0 ** 0 is 1
-    size = unary(prim.CLAMP, unary(prim.LOG, unary(prim.ABS, a)), -3e38, 3e38)
-    size = base.binary("pow", prim.ADD, size, unary(prim.SQRT, scaled(base.nan_mask(a), -1.0)))
+    size = base.clamped(unary(prim.LOG, unary(prim.ABS, a)), -3e38, 3e38)
     negative = unary(prim.RELU, unary(prim.NEG, unary(prim.SGN, a)))
     whole = unary(prim.FLOOR, b)
     fractional = unary(prim.SGN, base.binary("pow", prim.SUB, b, whole))

@@ -10,7 +10,7 @@ from ..tape import record
 from ..tensor import Tensor, TensorLike, as_numpy
 from . import base
 from .activation import log_softmax, log_softmax_rows, softmax
-from .base import floats, scaled, unary
+from .base import floats, scaled
 from .elementwise import exp
 from .reduce import _sum, sum
 
@@ -51,7 +51,10 @@ def cross_entropy_loss(logits: TensorLike, target: TensorLike) -> Tensor:
     (logits,) = floats("cross_entropy_loss", logits)
     if logits.ndim not in (1, 2):
         raise ValueError(f"cross_entropy_loss: logits must be (n, classes) or (classes,), not {logits.shape}")
-    shape = np.shape(target) if not isinstance(target, Tensor) else target.shape
+    try:
+        shape = target.shape if isinstance(target, Tensor) else np.shape(target)
+    except ValueError as error:
+        raise ValueError(f"cross_entropy_loss: target must be a regular array: {error}") from None
     if shape == logits.shape:
         return _from_probabilities(logits, target)
     if shape != logits.shape[:-1]:
@@ -67,7 +70,8 @@ def _from_probabilities(logits: Tensor, target: TensorLike) -> Tensor:
     # 0 * log(0) is 0 here: a class without probability does not count, however small its logit is
     n = logits.size // logits.shape[-1]
     log_p = log_softmax_rows(logits._array)
-    products = base.binary("cross_entropy_loss", prim.MUL, target._array, _finite(log_p))
+    least = base.clamped(log_p, -3.4028234663852886e38, float("inf"))
+    products = base.binary("cross_entropy_loss", prim.MUL, target._array, least)
     out = Tensor(scaled(_sum(products, tuple(range(logits.ndim))), -1.0 / n).reshaped(()))
     saved_log_p = Tensor(log_p)
     saved_logits, saved_target = logits if target.requires_grad else None, target
@@ -79,12 +83,6 @@ def _from_probabilities(logits: Tensor, target: TensorLike) -> Tensor:
         return to_logits, None if saved_logits is None else -(log_softmax(saved_logits) * part)
 
     return record("cross_entropy_loss", out, (logits, target), grad)
-
-
-def _finite(a: Array) -> Array:
-    """-inf limited to the least float32, so that its product with 0 is 0; NaN stays."""
-    limited = unary(prim.CLAMP, a, -3.4028234663852886e38, float("inf"))
-    return base.binary("finite", prim.ADD, limited, unary(prim.SQRT, scaled(base.nan_mask(a), -1.0)))
 
 
 def _from_indices(logits: Tensor, target: TensorLike) -> Tensor:
@@ -144,7 +142,7 @@ def _one_hot(labels: Array, classes: int) -> Array:
         identity = graph.record(prim.DIAG, (ones,), (classes, classes), FLOAT)
         return graph.record(prim.GET_ROWS, (identity, labels.reshaped((n,))), (n, classes), FLOAT)
     column = graph.record(prim.TO_FLOAT, (labels.reshaped((n, 1)),), (n, 1), FLOAT)
-    numbers = base.expanded(graph.record(prim.ARANGE, (), (classes,), FLOAT, classes), (n, classes))
+    numbers = base.expanded(base.counting("cross_entropy_loss", labels.device, classes), (n, classes))
     return base.equal_mask(numbers, column)
 
 

@@ -81,7 +81,10 @@ def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Te
     """Index (int32) of the greatest value along an axis, or in the flattened tensor; no gradient.
 
     Of equal values the first counts, and NaN counts as greatest, as in NumPy. ggml's own argmax returns the last of
-    equal values on the CPU and the first on Vulkan, so it is composed here. Exact up to 2**24 values along the axis.
+    equal values on the CPU and the first on Vulkan, so it is composed here.
+
+    Raises:
+        IndexError: there is no such axis. ValueError: more than 2**24 values along the axis.
     """
     (x,) = floats("argmax", x)
     if axis is None:
@@ -95,7 +98,7 @@ def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Te
     graph = a.device.graph
     rank = base.binary("argmax", prim.ADD, base.equal_mask(a, row_max(a)), base.nan_mask(a))
     best = base.equal_mask(rank, row_max(rank))
-    backwards = scaled(graph.record(prim.ARANGE, (), (n,), FLOAT, n), -1.0, float(n))  # n, n-1, .. 1
+    backwards = scaled(base.counting("argmax", a.device, n), -1.0, float(n))  # n, n-1, .. 1
     first = row_max(base.binary("argmax", prim.MUL, best, backwards))
     index = graph.record(prim.TO_INT, (scaled(first, -1.0, float(n)),), first.shape, INT)
     index.storage.bounds = (0, n - 1)

@@ -14,7 +14,7 @@ from ..backend.array import FLOAT, INT, Shape
 from ..tape import record
 from ..tensor import Index, Tensor, TensorLike, parse_dtype
 from . import base
-from .base import check_dims, floats, int_shape, one_axis
+from .base import check_dims, floats, int_shape, one_axis, sequence
 
 
 def _any(op: str, x: TensorLike) -> Tensor:
@@ -135,16 +135,19 @@ def _parse_index(shape: Shape, items: tuple[Any, ...]) -> tuple[list[range], Sha
             continue
         n = shape[len(cuts)]
         if isinstance(item, slice):
-            if item.step is not None and item.step < 1:
-                raise ValueError(f"index: a slice's step must be positive, not {item.step}")
             cut = range(*item.indices(n))
+            if cut.step < 1:
+                raise ValueError(f"index: a slice's step must be positive, not {cut.step}")
             if not cut:
                 raise ValueError(f"index: {item} selects nothing of {n}: a tensor needs at least one element")
+            if len(cut) == 1:  # however large its step was: the gradient of a slice pads by steps
+                cut = range(cut.start, cut.start + 1)
             result.append(len(cut))
         else:
             if not -n <= item < n:
                 raise IndexError(f"index: {item} is out of range for dimension {len(cuts)} of shape {shape}")
-            cut = range(item % n, item % n + 1)
+            start = int(item) % n  # an int8 may be too small for n
+            cut = range(start, start + 1)
         cuts.append(cut)
     return cuts, tuple(result)
 
@@ -188,15 +191,15 @@ def pad(x: TensorLike, widths: Sequence[tuple[int, int]]) -> Tensor:
     """Zeros before and after each dimension.
 
     Args:
-        widths: (before, after) for each dimension, not negative.
+        widths: (before, after) for each dimension, from 0 to 2**31 - 1.
 
     Raises:
-        ValueError: not one pair a dimension, or a negative width.
+        ValueError: not one pair a dimension, or a width outside its limits. TypeError: widths that are no integers.
     """
     (x,) = floats("pad", x)
-    pairs = [int_shape("pad", pair) for pair in widths]
-    if len(pairs) != x.ndim or any(len(p) != 2 or min(p) < 0 for p in pairs):
-        raise ValueError(f"pad: shape {x.shape} needs {x.ndim} pairs of widths that are not negative, not {widths}")
+    pairs = [int_shape("pad", pair) for pair in sequence("pad", widths)]
+    if len(pairs) != x.ndim or any(len(p) != 2 or min(p) < 0 or max(p) >= 1 << 31 for p in pairs):
+        raise ValueError(f"pad: shape {x.shape} needs {x.ndim} pairs of widths from 0 to 2**31 - 1, not {widths}")
     if not any(map(any, pairs)):
         return x
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, pairs, strict=True))
@@ -222,8 +225,10 @@ def to(x: Tensor, device: str) -> Tensor:
     """The values on another device (the same tensor where they are there already), with gradient.
 
     Raises:
-        ValueError: there is no such device.
+        ValueError: there is no such device. TypeError: `x` is no tensor.
     """
+    if not isinstance(x, Tensor):
+        raise TypeError(f"to: a Tensor moves between devices, not {type(x).__name__}; ag.tensor takes a device")
     target = devices.get(device)
     source = x._array.device
     if target is source:
