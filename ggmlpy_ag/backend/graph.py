@@ -65,10 +65,14 @@ class Node:
         "slab", "sources", "storage", "strides", "tensor",
     )  # fmt: skip
 
-    # while it runs: its memory (`scratch`: to be freed after its last use) and its ggml tensor
+    storage: Callable[[], Storage | None]
+    size: int  # bytes of its block
+    # set for each run: its memory, the windows on it, its ggml tensor
+    scratch: bool  # whether its memory is to be freed after its last use
+    last_use: int  # index of the last node that reads it
     slab: Slab
     offset: int
-    last_use: int  # index of the last node that reads it
+    leaves: dict[Any, Leaf] | None
     tensor: int
 
     def __init__(
@@ -85,18 +89,10 @@ class Node:
         self.strides = packed_strides(shape)
         self.dtype = dtype
         self.parameters = parameters
-        self.storage: Callable[[], Storage | None] = _nothing
-        self.size = 0  # bytes of its block
-        self.scratch = False
-        self.leaves: dict[Any, Leaf] | None = None  # windows on its result that this run uses
 
     def __str__(self) -> str:
         operands = ", ".join(str(list(shape)) for _, _, shape, _, _ in self.sources)
         return f"{self.primitive.name}({operands}) -> {list(self.shape)}"
-
-
-def _nothing() -> None:
-    return None
 
 
 class Graph:
@@ -105,6 +101,7 @@ class Graph:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.lock = threading.RLock()
+        self._alignment = device.pool.alignment
         self._pending: list[weakref.ref[Node]] = []
         self._arena = Arena()
         self._supported: dict[tuple[Any, ...], bool] = {}
@@ -124,8 +121,9 @@ class Graph:
                 storage = array.storage
                 sources.append((storage.node or storage, array.offset, array.shape, array.strides, array.dtype))
             node = Node(primitive, sources, shape, dtype, parameters)
-            storage = Storage(self.device, prod(shape) * ITEM, primitive.name)
-            node.size = self.device.pool.rounded(storage.nbytes)
+            nbytes = prod(shape) * ITEM
+            storage = Storage(self.device, nbytes, primitive.name)
+            node.size = -(-nbytes // self._alignment) * self._alignment
             node.storage = weakref.ref(storage)
             storage.node = node
             if dtype is INT and operands:
@@ -198,7 +196,8 @@ class Graph:
     def _plan(self, nodes: Sequence[Node], storages: Sequence[Storage | None]) -> list[Block | None]:
         """Give every node memory: a block where somebody wants the result, else scratch until its last use."""
         for i, node in enumerate(nodes):
-            node.leaves = None  # of a run that failed
+            node.leaves = None
+            node.scratch = False
             for source in node.sources:
                 if type(source[0]) is Node:
                     source[0].last_use = i
