@@ -200,7 +200,7 @@ class Device:
                 block = target.storage.block
                 assert block is not None
                 self.write(block.slab, block.offset + target.offset * ITEM, np.asarray(data, order="C"))
-                target.storage.version += 1
+                target.storage.overwritten()
         else:
             self.graph.update([(prim.ASSIGN, [self.upload(data), target])])
 
@@ -242,8 +242,8 @@ class Device:
 
     def full(self, shape: Shape, value: float) -> Array:
         """A float32 array filled with one value, made on the device."""
-        numbers = self.graph.record(prim.ARANGE, (), (prod(shape),), FLOAT, prod(shape))
-        return self.graph.record(prim.SCALE, [numbers], numbers.shape, FLOAT, 0.0, value).reshaped(shape)
+        extents = (*reversed(shape), 1, 1, 1, 1)[:4]
+        return self.graph.record(prim.REPEAT, [self.constant(value)], shape, FLOAT, *extents)
 
 
 def _is_large(nodes: Sequence[Node]) -> bool:

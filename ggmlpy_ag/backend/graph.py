@@ -188,7 +188,7 @@ class Graph:
                 nodes.append(Node(primitive, sources, (), FLOAT, ()))
             self.run(nodes)
             for storage in written:
-                storage.version += 1
+                storage.overwritten()
 
     def _alive(self) -> list[Node]:
         return [node for ref in self._pending if (node := ref()) is not None]

@@ -106,6 +106,11 @@ class Storage:
         self.leaves: dict[Any, Leaf] | None = None
         self.constant: float | None = None
 
+    def overwritten(self) -> None:
+        """Note that its values have been replaced in place."""
+        self.version += 1
+        self.constant = None
+
     @property
     def block_bytes(self) -> int:
         """Bytes of device memory it takes, or will take once computed: its own, rounded up to the alignment."""
