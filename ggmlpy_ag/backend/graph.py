@@ -156,12 +156,11 @@ class Graph:
             if nodes or updates:
                 storages = [node.storage() for node in nodes]
                 blocks = self._plan(nodes, storages)
-                if len(updates) <= UPDATE_CHUNK:
+                lib.Running.thread = threading.get_ident()
+                try:
                     self._execute([*nodes, *updates])
-                else:
-                    self._execute(nodes)
-                    for start in range(0, len(updates), UPDATE_CHUNK):
-                        self._execute(updates[start : start + UPDATE_CHUNK])
+                finally:
+                    lib.Running.nodes = ()
                 for node, storage, block in zip(nodes, storages, blocks, strict=True):
                     node.sources = ()
                     if storage is not None:
@@ -180,13 +179,14 @@ class Graph:
             written = [operands[i].storage for primitive, operands in steps for i in primitive.writes]
             overwritten = set(written)
             reads = any(source[0] in overwritten for node in self._alive() for source in node.sources)
-            if reads or any(storage.node is not None for storage in written):
+            if reads or any(storage.node is not None for storage in written) or len(steps) > UPDATE_CHUNK:
                 self.run()
             nodes = []
             for primitive, operands in steps:
                 sources = [(a.storage.node or a.storage, a.offset, a.shape, a.strides, a.dtype) for a in operands]
                 nodes.append(Node(primitive, sources, (), FLOAT, ()))
-            self.run(nodes)
+            for start in range(0, len(nodes), UPDATE_CHUNK):
+                self.run(nodes[start : start + UPDATE_CHUNK])
             for storage in written:
                 storage.overwritten()
 
@@ -232,6 +232,7 @@ class Graph:
 
     def _execute(self, nodes: Sequence[Node]) -> None:
         """Build the ggml graph of these nodes, whose memory is planned, and compute it."""
+        lib.Running.nodes = nodes
         arena = self._arena
         arena.begin(len(nodes))
         start, engine = 0, ""
@@ -260,7 +261,6 @@ class Graph:
                     parts.append((engine, nodes[start:i]))
                 start, engine = i, wanted
         parts.append((engine, nodes[start:]))
-        lib.Running.thread = threading.get_ident()
         for engine, part in parts:
             if engine == "host":
                 for node in part:
@@ -268,7 +268,6 @@ class Graph:
             else:
                 lib.Running.nodes = part
                 self._compute(engine, part)
-        lib.Running.nodes = ()
 
     def _compute(self, engine: str, nodes: Sequence[Node]) -> None:
         graph = self._arena.graph([node.tensor for node in nodes])
