@@ -69,9 +69,7 @@ def _show_device(info: devices.DeviceInfo) -> list[str]:
         )
     try:
         device = devices.get(info.name)
-        print(
-            f"    buffers: up to {_size(device.pool.max_block)}, blocks aligned to {device.pool.alignment} bytes"
-        )
+        print(f"    buffers: up to {_size(device.pool.max_block)}, blocks aligned to {device.pool.alignment} bytes")
         error = _product_error(info.name)
     except Exception as failure:  # whatever is wrong with a device is what is asked for here
         return [f"{info.name}: {failure}"]

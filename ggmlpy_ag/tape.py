@@ -223,9 +223,7 @@ def record(
     return out
 
 
-def backward(
-    loss: Tensor, gradient: TensorLike | None = None, create_graph: bool = False
-) -> dict[Tensor, Tensor]:
+def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: bool = False) -> dict[Tensor, Tensor]:
     """Walk the tape back from `loss` and compute the gradients of every leaf that requires one.
 
     Adds to the `.grad` of each leaf and returns this pass's gradients by leaf. The tape stays, so a second call is

@@ -45,13 +45,14 @@ class Sample:
 class Deviation:
     """Special values at which a result may differ from NumPy's, and what it lies between then.
 
-    `where(expected, *operands)` tells the places. `values(reference, *operands)` lists results: what comes lies between
-    the least and the greatest of them, and may be NaN where one of them is. The sign of a zero does not count there.
+    `where(expected, *operands)` tells the places, all of one shape. `values(reference, *operands)` lists results: what
+    comes lies between the least and the greatest of them, and may be NaN where one of them is. The sign of a zero does
+    not count there.
     """
 
     reason: str
     where: Callable[..., np.ndarray]
-    values: Callable[..., Sequence[np.ndarray]]
+    values: Callable[..., Sequence[Any]]
     device: str = ""  # what the names of its devices begin with
 
     def __str__(self) -> str:
@@ -97,9 +98,9 @@ class Maker:
 class Op:
     """An operation and all that is known about it.
 
-    `rtol`, `atol`: of values against float64; with `sums`, `rtol` counts from the sum of the terms' magnitudes, which is
-    what rounding errors of a sum grow with. `grad_rtol`: of gradients against PyTorch's in float64, with a tenth of it
-    times the greatest gradient as absolute tolerance.
+    `rtol`, `atol`: of values against float64; with `sums`, `rtol` counts from the sum of the terms' magnitudes, which
+    is what rounding errors of a sum grow with. `grad_rtol`: of gradients against PyTorch's in float64, with a tenth
+    of it times the greatest gradient as absolute tolerance.
     `edges`: operands where the gradient is a convention, which is PyTorch's. `special`: operands with infinities, NaN
     and the like. `smooth`: gradients of gradients are checked.
     """
@@ -189,11 +190,8 @@ def denormal(x: Any) -> np.ndarray:
     return (np.abs(x) > 0) & (np.abs(x) < LEAST_NORMAL)
 
 
-def _with_denormals_moved(reference: Callable[..., Any], *operands: Any) -> list[np.ndarray]:
-    choices = []
-    for x in operands:
-        moved = [np.where(denormal(x), np.copysign(to, x), x) for to in (0.0, LEAST_NORMAL)]
-        choices.append([x, *moved] if isinstance(x, np.ndarray) else [x])
+def _with_denormals_moved(reference: Callable[..., Any], *operands: np.ndarray) -> list[np.ndarray]:
+    choices = [[x, *(np.where(denormal(x), np.copysign(to, x), x) for to in (0.0, LEAST_NORMAL))] for x in operands]
     results = [np.asarray(reference(*chosen)) for chosen in itertools.product(*choices)]
     return [*results, *(np.where(denormal(r), 0.0, r) for r in results)]
 
@@ -207,12 +205,12 @@ DENORMALS = Deviation(
 LOST_SIGN_OF_ZERO = Deviation(
     "the sign of a zero is lost: a number as operand is one fused multiply-add, and -0 + 0 is 0",
     where=lambda expected, *operands: expected == 0,
-    values=lambda reference, *operands: [np.zeros(np.shape(operands[0]))],
+    values=lambda reference, *operands: [0.0],
 )
 VULKAN_SIGN_OF_ZERO = Deviation(
     "Vulkan's kernel loses the sign of a zero",
     where=lambda expected, *operands: expected == 0,
-    values=lambda reference, *operands: [np.zeros(np.shape(operands[0]))],
+    values=lambda reference, *operands: [0.0],
     device="vulkan",
 )
 
@@ -222,7 +220,7 @@ def at_nan(result: float, reason: str) -> Deviation:
     return Deviation(
         reason,
         where=lambda expected, x, *_: np.isnan(x),
-        values=lambda reference, x, *_: [np.full(np.shape(x), result)],
+        values=lambda reference, x, *_: [result],
     )
 
 
@@ -433,6 +431,12 @@ def _row_ties() -> np.ndarray:
     return np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [0.0, -0.0, -1.0], [5.0, 1.0, 5.0]], np.float32)
 
 
+def _rows_with_nan() -> np.ndarray:
+    nan, inf = np.nan, np.inf
+    rows = [[1.0, nan, 5.0, nan], [nan] * 4, [-inf, nan, inf, 0.0], [-inf] * 4, [0.0, inf, nan, inf], [-1e30, -inf] * 2]
+    return np.array(rows, np.float32)
+
+
 def _loss_samples() -> Iterator[Sample]:
     for n, classes in [(1, 1), (1, 5), (3, 1), (3, 7), (31, 33), (257, 3), (2, 257)]:
         yield Sample((normal(n, classes), labels(n, classes)))
@@ -540,13 +544,16 @@ OPS: list[Op] = [
             *pairs(uniform),
             *[
                 Sample((make(3, 5), exponent))
-                for make, exponents in [(nonzero, (0, 1, 2, 3, -1, -2, 7)), (uniform, (0.5, 1.5, -0.5, 0.3, -2.25))]
+                for make, exponents in [(nonzero, (1, 2, 3, -1, -2, 7)), (uniform, (0.5, 1.5, -0.5, 0.3, -2.25))]
                 for exponent in exponents
             ],
             Sample((2, uniform(3, 5))),
         ],
         smooth=True,
-        edges=[Sample((np.array([0.0, -0.0, 1.0], np.float32), p)) for p in (0, 1, 2, 3)],
+        edges=[
+            *[Sample((np.array([0.0, -0.0, 1.0], np.float32), p)) for p in (1, 2, 3)],
+            Sample((np.array([0.0, 0.0, 0.0, 1.0], np.float32), np.array([2.0, 1.0, 0.0, 0.0], np.float32))),
+        ],
         special=[
             Sample(SPECIAL_PAIRS),
             *[Sample((SPECIAL, p)) for p in (0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.5, 0.3, math.inf, -math.inf, math.nan)],
@@ -558,18 +565,18 @@ OPS: list[Op] = [
             Deviation(
                 "0 and inf to a power below 1e-36 are taken as exp(-3e38) and exp(3e38) to that power",
                 where=lambda expected, a, b: ((a == 0) | np.isinf(a)) & (np.abs(b) < 1e-36),
-                values=lambda reference, a, b: [reference(a, b), np.ones(np.broadcast_shapes(a.shape, b.shape))],
+                values=lambda reference, a, b: [reference(a, b), 1.0],
             ),
             LOST_SIGN_OF_ZERO,
             Deviation(
-                "a fractional power goes through sqrt and log: NaN for a negative base down to -inf, -inf for -0 ** -0.5",
+                "a fractional power goes through sqrt and log: NaN for a negative base, -inf too; -0 ** -0.5 is -inf",
                 where=lambda expected, a, b: np.signbit(a) & (np.floor(b) != b) & ~np.isnan(b) & (np.abs(b) < np.inf),
                 values=lambda reference, a, b: [np.where(a == 0, np.inf, np.nan), np.where(a == 0, -np.inf, np.nan)],
             ),
             Deviation(
                 "NumPy has 1 ** NaN = 1 and NaN ** 0 = 1; here only NaN ** 0 with the number 0",
                 where=lambda expected, a, b: np.isnan(a) | np.isnan(b),
-                values=lambda reference, a, b: [reference(a, b), np.full(np.broadcast_shapes(a.shape, b.shape), np.nan)],
+                values=lambda reference, a, b: [reference(a, b), np.nan],
             ),
         ],
         errors=binary_errors("pow", ag.pow),
@@ -610,6 +617,7 @@ OPS: list[Op] = [
         special=[special()],
         deviations=[DENORMALS],
         errors=unary_errors("log", ag.log),
+        atol=5e-7,  # near 1, where the logarithm is near 0: Vulkan promises 2**-21
     ),
     Op(
         name="abs",
@@ -700,7 +708,7 @@ OPS: list[Op] = [
         special=[special()],
         deviations=[DENORMALS],
         errors=unary_errors("gelu", ag.gelu),
-        atol=2e-7,  # 1 + erf(x) cancels below 0
+        atol=5e-7,  # 1 + erf(x) cancels below 0
     ),
     Op(
         name="silu",
@@ -821,22 +829,23 @@ OPS: list[Op] = [
             *each(normal),
             *[
                 Sample((normal(*shape),), {"axis": axis, "keepdims": keep})
-                for shape, axis in [((5,), 0), ((3, 7), 0), ((3, 7), -1), ((2, 3, 5), 1), ((2, 1, 3, 5), 0), ((33, 31), 1)]
+                for shape, axis in [((5,), 0), ((3, 7), 0), ((3, 7), -1), ((2, 3, 5), 1), ((2, 1, 3, 5), 0)]
                 for keep in (False, True)
             ],
             Sample((normal(2, 3),), {"keepdims": True}),
+            Sample((normal(33, 31),), {"axis": 1}),
             Sample((_row_ties(),), {"axis": 1}),
             Sample((_row_ties(),), {"axis": 0}),
             Sample((_row_ties(),)),
         ],
         gradient=False,
-        special=[special(), *[Sample((SPECIAL.reshape(1, -1)[:, k:],), {"axis": 1}) for k in (3, 5, 7)]],
+        special=[special(), *[Sample((_rows_with_nan(),), {"axis": axis}) for axis in (0, 1)]],
         errors=[*unary_errors("argmax", ag.argmax), *axis_errors("argmax", ag.argmax)],
     ),
     # ------------------------------------------------------------ shape
     Op(
         name="reshape",
-        call=lambda x, shape: ag.reshape(x, shape),
+        call=lambda x, shape: ag.reshape(x, *shape),
         numpy=np.reshape,
         torch=lambda torch, x, shape: torch.reshape(x, shape),
         samples=[
@@ -887,7 +896,7 @@ OPS: list[Op] = [
     Op(
         name="permute",
         call=lambda x, axes: ag.permute(x, *axes),
-        numpy=lambda x, axes: np.transpose(x, axes),
+        numpy=np.transpose,
         torch=lambda torch, x, axes: x.permute(axes),
         samples=[
             Sample((normal(*shape),), {"axes": axes})
@@ -943,7 +952,7 @@ OPS: list[Op] = [
         errors=[
             *unary_errors("pad", lambda x: ag.pad(x, [(1, 1), (1, 1)])),
             Error(lambda m: ag.pad(m(2, 3), [(1, 1)]), ValueError, ("pad", "(2, 3)", "2 pairs")),
-            Error(lambda m: ag.pad(m(3), [(1, -1)]), ValueError, ("pad", "(3,)", "negative")),
+            Error(lambda m: ag.pad(m(3), [(1, -1)]), ValueError, ("pad", "(3,)", "from 0", "-1")),
             Error(lambda m: ag.pad(m(3), [(1, 1, 1)]), ValueError, ("pad", "(3,)")),
             Error(lambda m: ag.pad(m(3), [(1, 2**31)]), ValueError, ("pad", str(2**31))),
             Error(lambda m: ag.pad(m(3), [(1.0, 1)]), TypeError, ("pad", "1.0")),
@@ -981,7 +990,7 @@ OPS: list[Op] = [
     Op(
         name="astype",
         call=ag.astype,
-        numpy=lambda x, dtype: np.asarray(x, dtype),
+        numpy=np.asarray,
         torch=None,
         samples=[
             *each(lambda *shape: 100 * normal(*shape), dtype="int32"),
@@ -1039,7 +1048,7 @@ OPS: list[Op] = [
         smooth=True,
         errors=[
             *wrong_operands("cross_entropy_loss", lambda x: ag.cross_entropy_loss(x, [0, 1]), lambda m: m(2, 3)),
-            Error(lambda m: ag.cross_entropy_loss(m(2, 3), [0, 3]), IndexError, ("class index 3", "sample 1", "[0, 3)")),
+            Error(lambda m: ag.cross_entropy_loss(m(2, 3), [0, 3]), IndexError, ("index 3 of sample 1", "[0, 3)")),
             Error(lambda m: ag.cross_entropy_loss(m(2, 3), [-1, 0]), IndexError, ("class index -1", "sample 0")),
             Error(lambda m: ag.cross_entropy_loss(m(2, 3), [0, 2**40]), IndexError, (str(2**40), "sample 1")),
             Error(lambda m: ag.cross_entropy_loss(m(3, 2), m.ints(3)), IndexError, ("class index 2", "sample 2")),

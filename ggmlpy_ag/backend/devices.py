@@ -287,8 +287,10 @@ def resolve(name: str) -> str:
         return wanted
     why = ""
     if wanted.startswith("vulkan"):
-        why = "; `python -m ggmlpy_ag doctor` says why Vulkan may be missing" if lib.HAS_VULKAN else (
-            "; this build of ggml-python has no Vulkan: `python3 scripts/run.py doctor` says how to get it"
+        why = (
+            "; `python -m ggmlpy_ag doctor` says why Vulkan may be missing"
+            if lib.HAS_VULKAN
+            else ("; this build of ggml-python has no Vulkan: `python3 scripts/run.py doctor` says how to get it")
         )
     raise ValueError(f"no device {name!r}; there are {', '.join(d.name for d in infos)}{why}")
 

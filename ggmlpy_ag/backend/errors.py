@@ -1,8 +1,8 @@
 """What can go wrong on a device, as exceptions.
 
-    GgmlError(RuntimeError)          a device refused or failed
-      OutOfMemoryError(MemoryError too)   no memory left for a block
-      FallbackError                  an operation the device cannot run, with fallback "error"
+GgmlError(RuntimeError)          a device refused or failed
+  OutOfMemoryError(MemoryError too)   no memory left for a block
+  FallbackError                  an operation the device cannot run, with fallback "error"
 """
 
 

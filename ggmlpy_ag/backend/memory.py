@@ -42,6 +42,8 @@ class Slab:
     __slots__ = ("base", "buffer", "context", "ends", "number", "size", "starts", "tensor", "used")
 
     def __init__(self, buffer_type: int, size: int, number: int) -> None:
+        if size >= 1 << 63:  # C's size_t would wrap around
+            raise MemoryError
         self.number = number
         self.buffer = lib.buffer_alloc(buffer_type, size)
         if not self.buffer:

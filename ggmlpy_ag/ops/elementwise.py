@@ -185,7 +185,8 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
     power = _needed(out, b)
 
     def grad(g: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        to_base = sum_to(g * exponent_ * pow(base_, exponent_ - 1.0), shape_a)
+        # b * a ** (b - 1), and 0 for b = 0, where a ** -1 would be infinite for a = 0
+        to_base = sum_to(g * exponent_ * pow(base_, exponent_ - abs(sign(exponent_))), shape_a)
         if power is None:
             return to_base, None
         # a**b log(a), and 0 where a is 0: log is kept finite there
@@ -204,10 +205,9 @@ def _pow_number(x: TensorLike, exponent: float) -> Tensor:
 
 def _pow_array(a: Array, exponent: float) -> Array:
     if exponent == 0.0:
-        return a.device.full(a.shape, 1.0)
+        return base.expanded(a.device.constant(1.0), a.shape)
     if exponent < 0.0:
-        one = a.device.full(a.shape, 1.0)
-        return base.binary("pow", prim.DIV, one, _pow_array(a, -exponent))
+        return base.binary("pow", prim.DIV, a.device.constant(1.0), _pow_array(a, -exponent))
     whole, fraction = divmod(exponent, 1.0)
     if not math.isfinite(exponent) or whole > 64:
         return _pow_arrays(a, a.device.constant(exponent))

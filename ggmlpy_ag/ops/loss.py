@@ -11,7 +11,6 @@ from ..tensor import Tensor, TensorLike, as_numpy
 from . import base
 from .activation import log_softmax, log_softmax_rows, softmax
 from .base import floats, scaled
-from .elementwise import exp
 from .reduce import _sum, sum
 
 
@@ -73,14 +72,13 @@ def _from_probabilities(logits: Tensor, target: TensorLike) -> Tensor:
     least = base.clamped(log_p, -3.4028234663852886e38, float("inf"))
     products = base.binary("cross_entropy_loss", prim.MUL, target._array, least)
     out = Tensor(scaled(_sum(products, tuple(range(logits.ndim))), -1.0 / n).reshaped(()))
-    saved_log_p = Tensor(log_p)
-    saved_logits, saved_target = logits if target.requires_grad else None, target
+    saved_logits, saved_target = logits, target
 
     def grad(g: Tensor) -> tuple[Tensor, Tensor | None]:
         part = g * (1.0 / n)
         # the derivative of -sum(t * log_softmax(x)) is softmax(x) * sum(t) - t
-        to_logits = (exp(saved_log_p) * sum(saved_target, -1, keepdims=True) - saved_target) * part
-        return to_logits, None if saved_logits is None else -(log_softmax(saved_logits) * part)
+        to_logits = (softmax(saved_logits) * sum(saved_target, -1, keepdims=True) - saved_target) * part
+        return to_logits, -(log_softmax(saved_logits) * part) if saved_target.requires_grad else None
 
     return record("cross_entropy_loss", out, (logits, target), grad)
 
@@ -92,9 +90,7 @@ def _from_indices(logits: Tensor, target: TensorLike) -> Tensor:
     graph = logits._array.device.graph
     log_p = log_softmax_rows(logits._array)
     # one row of one element for each class, and the row picked in each sample
-    picked = graph.record(
-        prim.GET_ROWS, (log_p.reshaped((n, classes, 1)), labels.reshaped((n, 1))), (n, 1, 1), FLOAT
-    )
+    picked = graph.record(prim.GET_ROWS, (log_p.reshaped((n, classes, 1)), labels.reshaped((n, 1))), (n, 1, 1), FLOAT)
     out = Tensor(scaled(_sum(picked, (0, 1, 2)), -1.0 / n).reshaped(()))
     saved_logits, saved_labels = logits, Tensor(labels)
 

@@ -112,9 +112,7 @@ def row_max(a: Array) -> Array:
     """The greatest value of each row, NaN aside: (n, columns) -> (n, 1). ggml has it only as a pooling."""
     a = packed(a)
     rows, columns = prod(a.shape[:-1]), a.shape[-1]
-    result = a.device.graph.record(
-        prim.ROW_MAX, (a.reshaped((rows, columns)),), (rows, 1), FLOAT, columns
-    )
+    result = a.device.graph.record(prim.ROW_MAX, (a.reshaped((rows, columns)),), (rows, 1), FLOAT, columns)
     return result.reshaped((*a.shape[:-1], 1))
 
 

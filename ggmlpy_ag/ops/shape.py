@@ -135,7 +135,10 @@ def _parse_index(shape: Shape, items: tuple[Any, ...]) -> tuple[list[range], Sha
             continue
         n = shape[len(cuts)]
         if isinstance(item, slice):
-            cut = range(*item.indices(n))
+            try:
+                cut = range(*item.indices(n))
+            except (TypeError, ValueError) as error:  # bounds that are no integers, a step of 0
+                raise type(error)(f"index: {error}") from None
             if cut.step < 1:
                 raise ValueError(f"index: a slice's step must be positive, not {cut.step}")
             if not cut:
