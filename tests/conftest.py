@@ -13,7 +13,7 @@ import pytest
 # Mesa's Vulkan on the CPU is a device to the tests; ggml looks at this once, so it is set before anything else.
 os.environ.setdefault("GGMLPY_AG_SOFTWARE_VULKAN", "1")
 
-import ggmlpy_ag as ag  # noqa: E402
+import ggmlpy_ag as ag
 
 DEVICES = [info.name for info in ag.devices()]
 
