@@ -164,9 +164,9 @@ class Tensor:
         except ValueError:
             raise ValueError(f"copy_: values of shape {source.shape} do not fit into {self.shape}") from None
         self._array.device.assign(self._array, source)
-        if self.dtype == INT:
-            low, high = self._array.storage.bounds or (0, 0)
-            self._array.storage.bounds = (min(low, int(source.min())), max(high, int(source.max())))
+        storage = self._array.storage
+        if storage.bounds is not None:  # those of what is left of the old values, and of the new ones
+            storage.bounds = (min(storage.bounds[0], int(source.min())), max(storage.bounds[1], int(source.max())))
         return self
 
     if TYPE_CHECKING:  # bound in tape.py and ops/methods.py, on the floors above

@@ -249,8 +249,9 @@ class Graph:
                     pointers.append(_window(source, arena))
             node.tensor = primitive.build(arena.context, *pointers, *node.parameters)
             if primitive.writes:
-                slab, offset = _memory(node.sources[primitive.writes[0]])
-                arena.place(node.tensor, slab, offset)
+                target = node.sources[primitive.writes[0]]
+                slab, offset = _memory(target)
+                arena.place(node.tensor, slab, offset + target[1] * ITEM)
             else:
                 arena.place(node.tensor, node.slab, node.offset)
             wanted = primitive.engine if all_supported or self._supports(node) else "host"

@@ -1,0 +1,232 @@
+"""Optimizers against their formulas in NumPy float64 and against PyTorch, and what they do with state."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ggmlpy_ag as ag
+from ggmlpy_ag.optim import SGD, Adam, AdamW, Optimizer, clip_grad_norm
+
+SHAPES = ((3, 5), (7,), (), (2, 3, 4))
+STEPS = 20
+CASES: list[tuple[type[Optimizer], dict[str, Any]]] = [
+    (SGD, {"lr": 0.1}),
+    (SGD, {"lr": 0.1, "weight_decay": 0.05}),
+    (SGD, {"lr": 0.05, "momentum": 0.9}),
+    (SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.05, "nesterov": True}),
+    (Adam, {"lr": 0.02}),
+    (Adam, {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}),
+    (AdamW, {"lr": 0.02}),
+    (AdamW, {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}),
+]
+every_case = pytest.mark.parametrize("kind, options", CASES, ids=lambda v: getattr(v, "__name__", str(v)))
+
+
+def start() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [np.asarray(rng.standard_normal(shape), np.float32) for shape in SHAPES]
+
+
+def gradient(values: np.ndarray, i: int) -> np.ndarray:
+    """The gradient of a bowl that lies elsewhere for each parameter: sum((w - i)**2 / 2 + sin(w))."""
+    return values - i + np.cos(values)
+
+
+def train(optimizer: Optimizer, params: list[ag.Tensor], steps: int = STEPS) -> None:
+    for _ in range(steps):
+        for i, p in enumerate(params):
+            p.grad = ag.tensor(np.asarray(gradient(p.numpy().astype(np.float64), i), np.float32))
+        optimizer.step()
+
+
+def formula(kind: type[Optimizer], options: dict[str, Any]) -> list[np.ndarray]:
+    """The same training in NumPy float64."""
+    lr, decay = options["lr"], options.get("weight_decay", 0.01 if kind is AdamW else 0.0)
+    b1, b2 = options.get("betas", (0.9, 0.999))
+    eps, momentum = options.get("eps", 1e-8), options.get("momentum", 0.0)
+    results = []
+    for i, w in enumerate(a.astype(np.float64) for a in start()):
+        m = v = np.zeros_like(w)
+        for t in range(1, STEPS + 1):
+            g = gradient(w, i)
+            if kind is not AdamW:
+                g = g + decay * w
+            if kind is SGD:
+                m = momentum * m + g
+                w = w - lr * (g + momentum * m if options.get("nesterov") else m)
+                continue
+            m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+            if kind is AdamW:
+                w = w * (1 - lr * decay)
+            w = w - lr * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + eps)
+        results.append(w)
+    return results
+
+
+@every_case
+def test_follows_its_formula(device: str, kind: type[Optimizer], options: dict[str, Any]) -> None:
+    params = [ag.param(a) for a in start()]
+    train(kind(params, **options), params)
+    for p, expected in zip(params, formula(kind, options), strict=True):
+        np.testing.assert_allclose(p.numpy(), expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@every_case
+def test_follows_pytorch(device: str, kind: type[Optimizer], options: dict[str, Any]) -> None:
+    import torch
+
+    params = [ag.param(a) for a in start()]
+    train(kind(params, **options), params)
+    theirs = [torch.nn.Parameter(torch.tensor(a)) for a in start()]
+    peer = getattr(torch.optim, kind.__name__)(theirs, **options)
+    for _ in range(STEPS):
+        for i, p in enumerate(theirs):
+            p.grad = torch.tensor(np.asarray(gradient(p.detach().numpy().astype(np.float64), i), np.float32))
+        peer.step()
+    for p, q in zip(params, theirs, strict=True):
+        np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_many_parameters_are_stepped_in_several_graphs(device: str) -> None:
+    params = [ag.param(np.full(i % 5 + 1, 1.0)) for i in range(130)]
+    optimizer = SGD(params, lr=0.5)
+    for p in params:
+        p.grad = ag.tensor(np.ones(p.shape))
+    optimizer.step()
+    for p in params:
+        np.testing.assert_array_equal(p.numpy(), np.full(p.shape, 0.5))
+
+
+def test_one_step_of_a_parameter_larger_than_a_fused_step() -> None:
+    """Over 2**24 elements: cut into pieces. On the CPU; software Vulkan would take long and refuse the size."""
+    n = (1 << 24) + 3
+    with ag.device("cpu"):
+        p = ag.param(np.zeros(n, np.float32))
+        p.grad = ag.tensor(np.ones(n, np.float32))
+        optimizer = AdamW([p], lr=0.5, weight_decay=0.0)
+        optimizer.step()
+        values = p.numpy()
+    assert np.allclose(values, -0.5, atol=1e-6)
+
+
+def test_a_parameter_named_twice_is_stepped_once(device: str) -> None:
+    p = ag.param([1.0])
+    p.grad = ag.tensor([1.0])
+    SGD([p, p], lr=0.25).step()
+    assert p.item() == 0.75
+
+
+def test_parameters_without_gradient_are_left_alone(device: str) -> None:
+    p, q = ag.param([1.0]), ag.param([2.0])
+    p.grad = ag.tensor([1.0])
+    optimizer = AdamW({"p": p, "q": q}, lr=0.1)
+    optimizer.step()
+    assert q.item() == 2.0 and p.item() < 1.0
+    assert list(optimizer.state) == [0]
+
+
+def test_a_transposed_gradient_is_taken_in_the_right_order(device: str) -> None:
+    p = ag.param(np.zeros((2, 3)))
+    p.grad = ag.tensor(np.arange(6.0).reshape(3, 2)).T
+    SGD([p], lr=1.0).step()
+    np.testing.assert_array_equal(p.numpy(), -np.arange(6.0).reshape(3, 2).T)
+
+
+def test_the_learning_rate_may_change(device: str) -> None:
+    p = ag.param([0.0])
+    optimizer = SGD([p], lr=1.0)
+    for lr, expected in ((1.0, -1.0), (0.5, -1.5), (0.0, -1.5), (2.0, -3.5)):
+        optimizer.lr = lr
+        p.grad = ag.tensor([1.0])
+        optimizer.step()
+        assert p.item() == expected
+
+
+def test_zero_grad_drops_gradients_and_the_tape(device: str) -> None:
+    p = ag.param([1.0, 2.0])
+    with ag.grad_tape() as tape:
+        loss = (p * p).sum()
+    ag.backward(loss)
+    SGD([p], lr=0.1).zero_grad()
+    assert p.grad is None and len(tape) == 0
+
+
+@every_case
+def test_a_saved_state_goes_on_exactly_the_same(device: str, kind: type[Optimizer], options: dict[str, Any]) -> None:
+    params = [ag.param(a) for a in start()]
+    optimizer = kind(params, **options)
+    train(optimizer, params, 3)
+    saved = optimizer.state_dict()
+    copies = [ag.param(p.numpy()) for p in params]
+    other = kind(copies, **{**options, "lr": 9.0})
+    other.load_state_dict(saved)
+    train(optimizer, params, 3)
+    train(other, copies, 3)
+    for p, q in zip(params, copies, strict=True):
+        np.testing.assert_array_equal(p.numpy(), q.numpy())
+
+
+def test_bad_states_change_nothing(device: str) -> None:
+    params = [ag.param(a) for a in start()]
+    optimizer = AdamW(params, lr=0.1)
+    train(optimizer, params, 1)
+    good = optimizer.state_dict()
+    bad: list[Callable[[dict[str, Any]], None]] = [
+        lambda s: s.update(kind="SGD"),
+        lambda s: s["hyper"].pop("eps"),
+        lambda s: s["state"][0].update(first_moment=np.zeros((1, 1))),
+        lambda s: s["state"].update({9: {}}),
+        lambda s: s["state"][0].update(momentum=np.zeros((3, 5))),
+    ]
+    for spoil in bad:
+        state = {**good, "hyper": dict(good["hyper"]), "state": {i: dict(v) for i, v in good["state"].items()}}
+        spoil(state)
+        with pytest.raises(ValueError):
+            optimizer.load_state_dict(state)
+        now = optimizer.state_dict()
+        assert now["hyper"] == good["hyper"] and now["steps"] == good["steps"]
+        np.testing.assert_array_equal(now["state"][0]["first_moment"], good["state"][0]["first_moment"])
+
+
+@pytest.mark.parametrize(
+    "make, error, word",
+    [
+        (lambda p: SGD([p], lr=-1.0), ValueError, "lr"),
+        (lambda p: SGD([p], momentum=1.0), ValueError, "momentum"),
+        (lambda p: SGD([p], nesterov=True), ValueError, "nesterov"),
+        (lambda p: SGD([p], weight_decay=-0.1), ValueError, "weight_decay"),
+        (lambda p: AdamW([p], betas=(0.9, 1.0)), ValueError, r"betas\[1\]"),
+        (lambda p: AdamW([p], eps=-1e-8), ValueError, "eps"),
+        (lambda p: Adam([p], lr="fast"), TypeError, "lr"),
+        (lambda p: AdamW([]), ValueError, "at least one parameter"),
+        (AdamW, TypeError, "list"),
+        (lambda p: AdamW([p.detach()]), TypeError, "leaf"),
+        (lambda p: AdamW([np.zeros(3)]), TypeError, "ndarray"),
+        (lambda p: clip_grad_norm([p], 1.0), ValueError, "no parameter has a gradient"),
+        (lambda p: clip_grad_norm([p], -1.0), ValueError, "max_norm"),
+    ],
+)
+def test_bad_arguments(make: Callable[[ag.Tensor], object], error: type[Exception], word: str) -> None:
+    with ag.device("cpu"), pytest.raises(error, match=word):
+        make(ag.param([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("max_norm", [0.5, 100.0])
+def test_clip_grad_norm(device: str, max_norm: float) -> None:
+    params = [ag.param(a) for a in start()]
+    grads = [np.asarray(np.random.default_rng(5).standard_normal(a.shape)) for a in start()]
+    for p, g in zip(params, grads, strict=True):
+        p.grad = ag.tensor(g)
+    norm = clip_grad_norm(params + params[:1], max_norm)
+    expected = np.sqrt(sum((g**2).sum() for g in grads))
+    np.testing.assert_allclose(norm.item(), expected, rtol=1e-6)
+    factor = min(1.0, max_norm / (expected + 1e-6))
+    for p, g in zip(params, grads, strict=True):
+        assert p.grad is not None
+        np.testing.assert_allclose(p.grad.numpy(), g * factor, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,184 @@
+"""Tensors: making them, reading them, and their face towards Python and NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ggmlpy_ag as ag
+
+
+@pytest.mark.parametrize(
+    "data, dtype",
+    [
+        ([1.5, 2.5], "float32"),
+        ([[1, 2], [3, 4]], "int32"),
+        (3, "int32"),
+        (3.0, "float32"),
+        ([True, False], "float32"),
+        (np.arange(3, dtype=np.uint8), "int32"),
+        (np.arange(3, dtype=np.int64), "int32"),
+        (np.ones(3, np.float16), "float32"),
+        (np.ones((2, 3))[:, ::2], "float32"),
+        (np.float64(2.5), "float32"),
+    ],
+)
+def test_types_are_converted(device: str, data: Any, dtype: str) -> None:
+    t = ag.tensor(data)
+    assert t.dtype == np.dtype(dtype)
+    assert t.shape == np.shape(data)
+    assert t.device == device
+    np.testing.assert_array_equal(t.numpy(), np.asarray(data).astype(dtype))
+
+
+def test_dtype_can_be_asked_for(device: str) -> None:
+    assert ag.tensor([1, 2], dtype="float32").dtype == np.float32
+    assert ag.tensor([1.0, 2.0], dtype=np.int32).tolist() == [1, 2]
+    assert ag.param([1, 2]).dtype == np.float32
+    assert np.isinf(ag.tensor(1e300).item())
+
+
+@pytest.mark.parametrize(
+    "data, options, error, word",
+    [
+        ([1j], {}, TypeError, "complex"),
+        ([None], {}, TypeError, "object"),
+        (["a"], {}, TypeError, "real numbers"),
+        ([], {}, ValueError, r"\(0,\)"),
+        (np.zeros((2, 0, 3)), {}, ValueError, r"\(2, 0, 3\)"),
+        (np.zeros((1, 1, 1, 1, 1)), {}, ValueError, "4 dimensions"),
+        ([[1], [2, 3]], {}, ValueError, "regular"),
+        ([2**31], {}, ValueError, "int32"),
+        ([-(2**31) - 1], {}, ValueError, "int32"),
+        ([1.5], {"dtype": "int32"}, TypeError, "whole"),
+        ([np.nan], {"dtype": "int32"}, TypeError, "whole"),
+        ([1.0], {"dtype": "float64"}, TypeError, "float64"),
+        ([1.0], {"dtype": "nonsense"}, TypeError, "nonsense"),
+        ([1], {"requires_grad": True}, TypeError, "gradient"),
+        ([1.0], {"device": "tpu"}, ValueError, "tpu"),
+    ],
+)
+def test_bad_data_is_refused(data: Any, options: dict[str, Any], error: type[Exception], word: str) -> None:
+    with pytest.raises(error, match=word):
+        ag.tensor(data, **options)
+
+
+def test_later_changes_of_the_array_do_not_matter(device: str) -> None:
+    source = np.ones(3, np.float32)
+    t = ag.tensor(source)
+    source[:] = 5
+    assert t.tolist() == [1.0, 1.0, 1.0]
+    values = t.numpy()
+    values[:] = 7
+    assert t.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_repr_shows_values_like_numpy(device: str) -> None:
+    assert repr(ag.tensor([[1.0, 2.5]])) == f"tensor([[1. , 2.5]], device={device!r})"
+    assert repr(ag.tensor([1, 2])) == f"tensor([1, 2], device={device!r}, dtype=int32)"
+    assert repr(ag.param(2.0)) == f"tensor(2., device={device!r}, requires_grad=True)"
+
+
+def test_python_numbers(device: str) -> None:
+    t = ag.tensor([[3.5]])
+    assert (t.item(), float(t), int(t), bool(t)) == (3.5, 3.5, 3, True)
+    assert not ag.tensor(0.0)
+    assert isinstance(ag.tensor([7]).item(), int)
+    for convert in (ag.Tensor.item, bool, float):
+        with pytest.raises(ValueError, match=r"\(2,\)"):
+            convert(ag.tensor([1.0, 2.0]))
+
+
+def test_length_and_iteration(device: str) -> None:
+    t = ag.tensor(np.arange(6.0).reshape(3, 2))
+    assert len(t) == 3
+    assert [row.tolist() for row in t] == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    for use in (len, iter):
+        with pytest.raises(TypeError):
+            use(ag.tensor(1.0))
+
+
+def test_numpy_reads_tensors(device: str) -> None:
+    t = ag.tensor([1.0, 2.0])
+    np.testing.assert_array_equal(np.asarray(t), [1.0, 2.0])
+    assert np.asarray(t, dtype=np.float64).dtype == np.float64
+    with pytest.raises(ValueError, match="copy"):
+        np.array(t, copy=False)
+
+
+def test_numpy_and_numbers_on_either_side(device: str) -> None:
+    x = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    t = ag.tensor(x)
+    cases = {
+        "array + tensor": (x + t, x + x),
+        "array - tensor": (2 * x - t, x),
+        "array * tensor": (x * t, x * x),
+        "array / tensor": (x / t, x / x),
+        "array @ tensor": (x @ t, x @ x),
+        "array ** tensor": (x**t, x**x),
+        "tensor - array": (t - x, x - x),
+        "tensor ** array": (t**x, x**x),
+        "2 - tensor": (2 - t, 2 - x),
+        "2 / tensor": (2 / t, 2 / x),
+        "2 ** tensor": (2**t, 2**x),
+        "tensor ** 3": (t**3, x**3),
+        "numpy scalar": (np.float64(2) * t, 2 * x),
+        "integers": (t + np.array([1, 2]), x + [1, 2]),
+        "list": (t + [1.0, 2.0], x + [1, 2]),
+        "unary": (-t, -x),
+        "abs": (abs(-t), x),
+    }
+    for name, (found, expected) in cases.items():
+        assert isinstance(found, ag.Tensor), name
+        np.testing.assert_allclose(found.numpy(), expected, rtol=2e-6, err_msg=name)
+
+
+def test_tensors_can_be_keys_and_compare_by_identity(device: str) -> None:
+    a, b = ag.tensor(1.0), ag.tensor(1.0)
+    assert {a: 1, b: 2}[a] == 1
+    assert a == a and a != b
+
+
+def test_detach_shares_storage_and_leaves_the_tape(device: str) -> None:
+    p = ag.param([1.0, 2.0])
+    live = ag.memory_stats().live
+    d = p.detach()
+    assert not d.requires_grad and ag.memory_stats().live == live
+    p.copy_([3.0, 4.0])
+    assert d.tolist() == [3.0, 4.0]
+
+
+def test_copy_overwrites_in_place_after_what_was_recorded(device: str) -> None:
+    t = ag.tensor(np.arange(4.0).reshape(2, 2))
+    before = t * 2.0
+    t.copy_(5.0)
+    assert before.tolist() == [[0.0, 2.0], [4.0, 6.0]]
+    assert t.tolist() == [[5.0, 5.0], [5.0, 5.0]]
+    t.T.copy_(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert t.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    t[:, 1].copy_([8.0, 9.0])
+    assert t.tolist() == [[1.0, 8.0], [2.0, 9.0]]
+    with pytest.raises(ValueError, match=r"\(3,\).*\(2, 2\)"):
+        t.copy_([1.0, 2.0, 3.0])
+    assert t.tolist() == [[1.0, 8.0], [2.0, 9.0]]
+
+
+def test_copy_widens_the_known_range_of_indices(device: str) -> None:
+    labels = ag.tensor([0, 1])
+    labels.copy_([0, 9])
+    with pytest.raises(IndexError, match="class index 9 of sample 1"):
+        ag.cross_entropy_loss(ag.tensor(np.zeros((2, 3))), labels)
+
+
+def test_attributes(device: str) -> None:
+    t = ag.tensor(np.zeros((2, 3, 4)))
+    assert (t.ndim, t.size, t.nbytes, t.is_leaf) == (3, 24, 96, True)
+    p = ag.param([1.0])
+    with ag.grad_tape():
+        q = p * 2.0
+    assert q.requires_grad and not q.is_leaf and p.is_leaf
+    p.grad = q
+    p.zero_grad()
+    assert p.grad is None
