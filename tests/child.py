@@ -31,5 +31,5 @@ def python(*arguments: str, path: Path | None = None, **variables: str) -> subpr
 def output(program: str, *arguments: str, **variables: str) -> str:
     """What the program printed; the test fails with its error output if it failed."""
     done = run(program, *arguments, **variables)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr}"
     return done.stdout

@@ -90,3 +90,51 @@ def test_what_nobody_wants_is_not_computed(device: str) -> None:
     before = ag.counters()
     kept.numpy()
     assert (ag.counters() - before).nodes == 1
+
+
+def test_parameters_on_two_devices_upload_nothing_after_the_first_step(device: str) -> None:
+    here, there = ag.param(np.ones(8)), ag.param(np.ones(8), device="cpu")
+    optimizer = ag.optim.AdamW([here, there])
+    grads = ag.tensor(np.ones(8)), ag.tensor(np.ones(8), device="cpu")
+
+    def step() -> None:
+        here.grad, there.grad = grads
+        optimizer.step()
+
+    step()
+    before = ag.counters()
+    step()
+    moved = ag.counters() - before
+    assert (moved.uploads, moved.downloads) == (0, 0)
+    np.testing.assert_allclose(here.numpy(), there.numpy(), rtol=1e-6)
+
+
+def test_numbers_in_expressions_are_not_uploaded(device: str) -> None:
+    x = ag.tensor([1.0, 2.0])
+    before = ag.counters()
+    (3.0 - (2.0 * x + 1.0) / 4.0 + 1.0 / x - x**2 + np.float32(0.5)).numpy()
+    assert (ag.counters() - before).uploads == 0
+
+
+def test_a_window_is_read_without_the_rest(device: str) -> None:
+    x = ag.tensor(np.arange(10_000.0).reshape(100, 100))
+    ag.counters(reset=True)
+    assert x[3, 5:7].tolist() == [305.0, 306.0]
+    assert ag.counters().download_bytes == 8
+    assert x[:, 7].tolist() == [100.0 * i + 7 for i in range(100)]
+    assert ag.counters().download_bytes == 8 + 400
+
+
+def test_overwriting_is_one_upload(device: str) -> None:
+    x = ag.tensor(np.zeros(5))
+    ag.counters(reset=True)
+    x.copy_(np.ones(5))
+    assert ag.counters() == ag.Counters(uploads=1, upload_bytes=20)
+
+
+def test_moving_between_devices_is_a_download_and_an_upload(device: str) -> None:
+    x = ag.tensor(np.zeros(5))
+    ag.counters(reset=True)
+    x.to("cpu")
+    expected = ag.Counters() if device == "cpu" else ag.Counters(1, 20, 1, 20)
+    assert ag.counters() == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -80,3 +81,16 @@ def test_public_names_have_a_docstring(name: str) -> None:
 def test_public_names_are_listed_once() -> None:
     assert len(ag.__all__) == len(set(ag.__all__))
     assert all(hasattr(ag, name) for name in ag.__all__)
+
+
+@pytest.mark.parametrize("module", [ag, ag.optim], ids=lambda m: m.__name__)
+def test_public_methods_have_a_docstring(module: ModuleType) -> None:
+    without = [
+        f"{owner.__name__}.{name}"
+        for owner in vars(module).values()
+        if inspect.isclass(owner)
+        for name, member in vars(owner).items()
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+        if not inspect.getdoc(member)
+    ]
+    assert without == []

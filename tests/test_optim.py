@@ -103,16 +103,16 @@ def test_many_parameters_are_stepped_in_several_graphs(device: str) -> None:
         np.testing.assert_array_equal(p.numpy(), np.full(p.shape, 0.5))
 
 
-def test_one_step_of_a_parameter_larger_than_a_fused_step() -> None:
-    """Over 2**24 elements: cut into pieces. On the CPU; software Vulkan would take long and refuse the size."""
+@pytest.mark.parametrize("kind", [SGD, AdamW])
+def test_one_step_of_a_parameter_larger_than_a_fused_step(device: str, kind: type[Optimizer]) -> None:
+    """Over 2**24 elements: cut into pieces. The first step of Adam is -lr whatever the gradient."""
     n = (1 << 24) + 3
-    with ag.device("cpu"):
-        p = ag.param(np.zeros(n, np.float32))
-        p.grad = ag.tensor(np.ones(n, np.float32))
-        optimizer = AdamW([p], lr=0.5, weight_decay=0.0)
-        optimizer.step()
-        values = p.numpy()
-    assert np.allclose(values, -0.5, atol=1e-6)
+    gradient = np.linspace(1.0, 2.0, n, dtype=np.float32)
+    p = ag.param(np.zeros(n, np.float32))
+    p.grad = ag.tensor(gradient)
+    kind([p], lr=0.5, weight_decay=0.0).step()
+    expected = -0.5 * gradient if kind is SGD else np.float32(-0.5)
+    assert np.abs(p.numpy() - expected).max() < 1e-5
 
 
 def test_a_parameter_named_twice_is_stepped_once(device: str) -> None:
@@ -230,3 +230,125 @@ def test_clip_grad_norm(device: str, max_norm: float) -> None:
     for p, g in zip(params, grads, strict=True):
         assert p.grad is not None
         np.testing.assert_allclose(p.grad.numpy(), g * factor, rtol=1e-5, atol=1e-7)
+
+
+def with_gaps(t: int, i: int) -> bool:
+    """Whether parameter i has a gradient in step t: the second one comes late, the third one not every time."""
+    return i == 0 or (i == 1 and t > 10) or (i > 1 and t % 3 != 0)
+
+
+@pytest.mark.parametrize("kind", [Adam, AdamW])
+def test_each_parameter_counts_its_own_steps(device: str, kind: type[Optimizer]) -> None:
+    """Adam corrects its moments by the number of steps: of the parameter, not of the optimizer."""
+    params = [ag.param(a) for a in start()]
+    optimizer = kind(params, lr=0.05)
+    for t in range(STEPS):
+        for i, p in enumerate(params):
+            p.grad = ag.tensor(gradient(p.numpy(), i)) if with_gaps(t, i) else None
+        optimizer.step()
+    for i, (p, w) in enumerate(zip(params, start(), strict=True)):
+        w = w.astype(np.float64)
+        m = v = np.zeros_like(w)
+        step = 0
+        for t in range(STEPS):
+            if with_gaps(t, i):
+                step += 1
+                g = gradient(w, i)
+                m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+                w = w * (1 - 0.05 * 0.01) if kind is AdamW else w
+                w = w - 0.05 * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
+        np.testing.assert_allclose(p.numpy(), w, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@every_case
+def test_gaps_are_as_in_pytorch(device: str, kind: type[Optimizer], options: dict[str, Any]) -> None:
+    import torch
+
+    params = [ag.param(a) for a in start()]
+    theirs = [torch.nn.Parameter(torch.tensor(a)) for a in start()]
+    optimizer, peer = kind(params, **options), getattr(torch.optim, kind.__name__)(theirs, **options)
+    for t in range(STEPS):
+        for i, (p, q) in enumerate(zip(params, theirs, strict=True)):
+            p.grad = ag.tensor(gradient(p.numpy(), i)) if with_gaps(t, i) else None
+            q.grad = torch.tensor(gradient(q.detach().numpy(), i)) if with_gaps(t, i) else None
+        optimizer.step()
+        peer.step()
+    for p, q in zip(params, theirs, strict=True):
+        np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_clipping_follows_pytorch(device: str) -> None:
+    import torch
+
+    for max_norm in (0.0, 0.3, 50.0):
+        params = [ag.param(a) for a in start()]
+        theirs = [torch.nn.Parameter(torch.tensor(a)) for a in start()]
+        for p, q, a in zip(params, theirs, start(), strict=True):
+            p.grad, q.grad = ag.tensor(a * 2.0), torch.tensor(a * 2.0)
+        norm = clip_grad_norm(params, max_norm)
+        np.testing.assert_allclose(norm.item(), torch.nn.utils.clip_grad_norm_(theirs, max_norm).item(), rtol=1e-6)
+        for p, q in zip(params, theirs, strict=True):
+            assert p.grad is not None and q.grad is not None
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [SGD, AdamW])
+def test_the_pieces_of_a_large_parameter(device: str, kind: type[Optimizer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut into pieces, at bounds that suit no row length, a parameter is stepped as in one piece."""
+    from ggmlpy_ag.optim import optimizer as module
+
+    values = np.random.default_rng(0).standard_normal(5003).astype(np.float32)
+    whole, cut = ag.param(values), ag.param(values)
+    for p, elements in ((whole, module.FUSED_ELEMENTS), (cut, 1024)):
+        monkeypatch.setattr(module, "FUSED_ELEMENTS", elements)
+        module._cuts.cache_clear()
+        optimizer = kind([p], lr=0.1, weight_decay=0.1)
+        for _ in range(3):
+            p.grad = ag.tensor(values[::-1] + 1.0)
+            optimizer.step()
+    module._cuts.cache_clear()
+    np.testing.assert_allclose(cut.numpy(), whole.numpy(), rtol=1e-6)
+
+
+def test_a_state_survives_a_file(device: str, tmp_path: Any) -> None:
+    import pickle
+
+    p = ag.param([1.0, 2.0])
+    optimizer = AdamW([p])
+    p.grad = ag.tensor([0.5, -0.5])
+    optimizer.step()
+    (tmp_path / "state").write_bytes(pickle.dumps(optimizer.state_dict()))
+    other = AdamW([ag.param([1.0, 2.0])], lr=1.0)
+    other.load_state_dict(pickle.loads((tmp_path / "state").read_bytes()))
+    assert other.lr == optimizer.lr and other.steps == [1]
+
+
+@pytest.mark.parametrize(
+    "changes, error",
+    [
+        ({"lr": -1.0}, ValueError),
+        ({"lr": "fast"}, TypeError),
+        ({"hyper": {"betas": (0.9, 1.5), "eps": 1e-8, "weight_decay": 0.0}}, ValueError),
+        ({"steps": [1, 2]}, ValueError),
+        ({"steps": [-1]}, ValueError),
+        ({"state": {0: {"first_moment": np.zeros(2)}}}, ValueError),
+        ({"state": {1: {"first_moment": np.zeros(2), "second_moment": np.zeros(2)}}}, ValueError),
+    ],
+)
+def test_a_state_with_wrong_numbers_changes_nothing(changes: dict[str, Any], error: type[Exception]) -> None:
+    with ag.device("cpu"):
+        p = ag.param([1.0, 2.0])
+        optimizer = AdamW([p], lr=0.1)
+        p.grad = ag.tensor([0.5, -0.5])
+        optimizer.step()
+        good = optimizer.state_dict()
+        with pytest.raises(error):
+            optimizer.load_state_dict({**good, **changes})
+        for name in good:
+            with pytest.raises(ValueError, match=f"lacks {name}"):
+                optimizer.load_state_dict({k: v for k, v in good.items() if k != name})
+        now = optimizer.state_dict()
+        assert (now["lr"], now["hyper"], now["steps"]) == (good["lr"], good["hyper"], good["steps"])
+        np.testing.assert_array_equal(now["state"][0]["second_moment"], good["state"][0]["second_moment"])

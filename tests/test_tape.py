@@ -523,15 +523,20 @@ def test_an_overwritten_tensor_that_no_rule_saved_is_no_error(device):
     assert grads[b].tolist() == [2.0, 2.0, 2.0]
 
 
+def times(held, get):
+    """A rule that holds an object, and with it the tensor that `get` finds there."""
+    return lambda g: (g * get(held),)
+
+
 @pytest.mark.parametrize(
     "rule",
     [
         lambda saved: lambda g, saved=saved: (g * saved,),
         lambda saved: lambda g, *, saved=saved: (g * saved,),
         lambda saved: functools.partial(lambda saved, g: (g * saved,), saved),
-        lambda saved: (lambda box: lambda g: (g * box[0][0],))([(saved,)]),
-        lambda saved: (lambda box: lambda g: (g * box["v"],))({"v": saved}),
-        lambda saved: (lambda inner: lambda g: (inner(g),))(lambda g: g * saved),
+        lambda saved: times([(saved,)], lambda held: held[0][0]),
+        lambda saved: times({"v": saved}, lambda held: held["v"]),
+        lambda saved: times(lambda: saved, lambda held: held()),
     ],
     ids=["default", "keyword default", "partial", "list of tuple", "dict", "nested function"],
 )

@@ -182,3 +182,108 @@ def test_attributes(device: str) -> None:
     p.grad = q
     p.zero_grad()
     assert p.grad is None
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 3), (2, 3, 4), (2, 3, 4, 5), (1, 1, 1, 1)])
+def test_zero_to_four_dimensions(device: str, shape: tuple[int, ...]) -> None:
+    values = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    t = ag.tensor(values)
+    assert (t.shape, t.ndim, t.size, t.nbytes) == (shape, len(shape), values.size, values.nbytes)
+    np.testing.assert_array_equal(t.numpy(), values)
+
+
+def test_any_layout_of_an_array(device: str) -> None:
+    values = np.arange(24.0, dtype=np.float32).reshape(4, 6)
+    for array in (
+        values.T,
+        values[::2],
+        values[:, ::-1],
+        np.asfortranarray(values),
+        np.broadcast_to(values, (2, 4, 6)),
+    ):
+        np.testing.assert_array_equal(ag.tensor(array).numpy(), array)
+
+
+def test_special_values_pass_through(device: str) -> None:
+    values = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4e38], np.float32)
+    found = ag.tensor(values).numpy()
+    np.testing.assert_array_equal(found, values)
+    assert np.signbit(found[3])
+
+
+def test_a_long_tensor_has_a_short_repr(device: str) -> None:
+    text = repr(ag.tensor(np.zeros((1000, 1000))))
+    assert "..." in text
+    assert len(text) < 1000
+
+
+WINDOWS = {
+    "row": np.s_[1],
+    "rows": np.s_[1:3],
+    "column": np.s_[:, 1],
+    "columns": np.s_[1:, 2:4],
+    "every other": np.s_[1::2, ::2],
+    "element": np.s_[2, 3],
+    "new axis": np.s_[None, 1:, ..., 2],
+    "all": np.s_[...],
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_view_reads_as_in_numpy(device: str, window: str, transposed: bool) -> None:
+    values = np.arange(25.0, dtype=np.float32).reshape(5, 5)
+    base = ag.tensor(values)
+    there, here = (base.T, values.T) if transposed else (base, values)
+    found = there[WINDOWS[window]].numpy()
+    assert found.shape == here[WINDOWS[window]].shape
+    assert found.flags.c_contiguous and found.flags.writeable
+    np.testing.assert_array_equal(found, here[WINDOWS[window]])
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_copy_into_a_view_writes_the_base(device: str, window: str, transposed: bool) -> None:
+    values = np.arange(25.0, dtype=np.float32).reshape(5, 5)
+    base = ag.tensor(values)
+    there, here = (base.T, values.T) if transposed else (base, values)
+    new = -1.0 - np.arange(25.0, dtype=np.float32).reshape(5, 5)[WINDOWS[window]]
+    there[WINDOWS[window]].copy_(new)
+    here[WINDOWS[window]] = new
+    np.testing.assert_array_equal(base.numpy(), values)
+
+
+def test_copy_from_a_view_of_itself(device: str) -> None:
+    t = ag.tensor([[1.0, 2.0], [3.0, 4.0]])
+    t.copy_(t.T)
+    assert t.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+def test_copy_over_a_pending_value(device: str) -> None:
+    t = ag.tensor([1.0, 2.0]) * 3.0
+    double = t * 2.0
+    t.copy_([0.0, 1.0])
+    assert t.tolist() == [0.0, 1.0]
+    assert double.tolist() == [6.0, 12.0]
+
+
+def test_copy_over_a_gradient_that_is_a_constant(device: str) -> None:
+    x = ag.param([3.0])
+    ag.backward(x)  # a leaf: its gradient is the number 1
+    assert x.grad is not None
+    x.grad.copy_([4.0])
+    assert (x.detach() * x.grad).tolist() == [12.0]
+
+
+def test_copy_into_a_part_of_indices_of_unknown_range(device: str) -> None:
+    labels = ag.tensor([9.0, 9.0]).astype("int32")
+    labels[:1].copy_([0])
+    with pytest.raises(IndexError, match="class index 9 of sample 1"):
+        ag.cross_entropy_loss(ag.tensor(np.zeros((2, 4))), labels)
+
+
+def test_copy_of_fractions_into_integers(device: str) -> None:
+    t = ag.tensor([1, 2])
+    with pytest.raises(TypeError, match="whole"):
+        t.copy_([0.5, 1.0])
+    assert t.tolist() == [1, 2]

@@ -10,12 +10,12 @@ import contextvars
 import ctypes
 import gc
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +27,6 @@ from .counters import COUNTS
 from .errors import GgmlError
 from .graph import Graph, Node
 from .memory import Block, MemoryStats, Pool, Slab, Storage
-
-_T = TypeVar("_T")
 
 SMALL_GRAPH = 1_000_000  # elements computed in a graph; below, one thread is faster than waking several
 
@@ -53,9 +51,20 @@ class DeviceInfo:
         return f"{self.name} ({self.kind}): {self.description}"
 
 
-@lru_cache(maxsize=1)
+_opening = threading.RLock()  # ggml aborts when two threads open a device at once
+_devices: tuple[tuple[DeviceInfo, ...], int] | None = None
+
+
 def _found() -> tuple[tuple[DeviceInfo, ...], int]:
     """All devices, the CPU last, and ggml's BLAS device (0 without one)."""
+    global _devices
+    with _opening:
+        if _devices is None:
+            _devices = _look()
+        return _devices
+
+
+def _look() -> tuple[tuple[DeviceInfo, ...], int]:
     lib.prepare_devices()
     _choose_vulkan_devices()
     adapters = {a.name: a for a in vulkan.adapters()} if lib.HAS_VULKAN else {}
@@ -154,38 +163,46 @@ class Device:
         return get("cpu")
 
     def alloc(self, nbytes: int) -> Block:
-        """A block of the pool; raises OutOfMemoryError."""
+        """A block of the pool, after making room for it if need be.
+
+        Raises:
+            OutOfMemoryError: naming the largest holders.
+        """
+        make_room: tuple[Callable[[], Any], ...] = (
+            gc.collect,
+            self.trim,
+            self.graph.run,  # what is pending may hold what it would free
+            self.trim,
+        )
+        for attempt in make_room:
+            try:
+                return self.pool.alloc(nbytes)
+            except MemoryError:
+                attempt()
         try:
             return self.pool.alloc(nbytes)
         except MemoryError:
-            return self._retry(self.pool.alloc, nbytes)
+            raise self.pool.explain(nbytes) from None
 
-    def alloc_scratch(self, size: int) -> tuple[Slab, int]:
-        """A scratch piece of the pool; raises OutOfMemoryError."""
-        try:
-            return self.pool.alloc_scratch(size)
-        except MemoryError:
-            return self._retry(self.pool.alloc_scratch, size)
-
-    def _retry(self, request: Callable[[int], _T], size: int) -> _T:
-        """Ask again after collecting garbage and giving empty buffers back to the driver."""
-        gc.collect()
-        self.pool.trim()
-        try:
-            return request(size)
-        except MemoryError:
-            raise self.pool.explain(size) from None
+    def trim(self) -> int:
+        """Give empty buffers back to the driver; returns the bytes. Not while a graph is being planned or run."""
+        with self.graph.lock:
+            if self.info.kind != "software":
+                return self.pool.trim()
+            # ggml reuses descriptor sets that still name an old buffer. Mesa's llvmpipe (22.3) touches what they name,
+            # used or not, and corrupts the heap once that buffer is freed; a new backend has new sets.
+            lib.free_backend(self.backend)
+            try:
+                return self.pool.trim()
+            finally:
+                self.backend = lib.device_init(self.info.handle, None)
 
     def upload(self, data: np.ndarray, label: str = "tensor") -> Array:
         """Copy a float32 or int32 NumPy array to the device."""
         data = np.asarray(data, order="C")
         storage = Storage(self, data.nbytes, label)
         with self.graph.lock:
-            try:
-                block = self.alloc(data.nbytes)
-            except MemoryError:
-                self.graph.run()  # what is pending may hold what it would free
-                block = self.alloc(data.nbytes)
+            block = self.alloc(data.nbytes)
             self.write(block.slab, block.offset, data)
         storage.block = block
         if data.dtype == INT:
@@ -212,7 +229,7 @@ class Device:
                 array = self.graph.packed(array)
                 span = array.size
             if array.storage.node is not None:
-                self.graph.run()
+                self.graph.run(array.storage)
             block = array.storage.block
             assert block is not None
             raw = self.read(block.slab, block.offset + array.offset * ITEM, span * ITEM).view(array.dtype)
@@ -300,8 +317,11 @@ def get(name: str | None = None) -> Device:
     full = default_name() if name is None else name if name in _open else resolve(name)
     device = _open.get(full)
     if device is None:
-        infos, blas = _found()
-        device = _open[full] = Device(next(d for d in infos if d.name == full), blas)
+        with _opening:
+            device = _open.get(full)
+            if device is None:
+                infos, blas = _found()
+                device = _open[full] = Device(next(d for d in infos if d.name == full), blas)
     return device
 
 
@@ -365,11 +385,11 @@ def memory_stats(device: str | None = None) -> MemoryStats:
 
 def reset_peak_memory(device: str | None = None) -> None:
     """Let `peak` and `scratch` of `memory_stats` start again from what is in use now."""
-    get(device).pool.reset_peaks()
+    found = get(device)
+    with found.graph.lock:
+        found.pool.reset_peaks()
 
 
 def empty_cache(device: str | None = None) -> int:
     """Give cached memory back to the device's driver, as far as whole buffers are free; returns the bytes."""
-    found = get(device)
-    with found.graph.lock:
-        return found.pool.trim()
+    return get(device).trim()

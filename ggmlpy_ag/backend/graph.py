@@ -11,6 +11,7 @@ result gets a block of the pool to keep, every other one a block that goes back 
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import struct
 import threading
@@ -78,7 +79,7 @@ class Node:
     def __init__(
         self,
         primitive: Primitive,
-        sources: Sequence[Source],
+        sources: list[Source],
         shape: Shape,
         dtype: np.dtype,
         parameters: tuple[Any, ...],
@@ -149,24 +150,56 @@ class Graph:
 
     # ------------------------------------------------------------ running
 
-    def run(self, updates: Sequence[Node] = ()) -> None:
-        """Compute everything that is wanted, and then the updates."""
+    def run(self, target: Storage | None = None, updates: Sequence[Node] = ()) -> None:
+        """Compute everything that is wanted, and then the updates.
+
+        When that needs too much memory at once, or something the device cannot run, values are computed one after the
+        other: the target only, or all of them. What could not be computed stays pending, and nothing else has changed.
+
+        Raises:
+            OutOfMemoryError, FallbackError: the target (or, without one, some value) could not be computed.
+        """
         with self.lock:
-            nodes = self._alive()
-            if nodes or updates:
-                storages = [node.storage() for node in nodes]
-                blocks = self._plan(nodes, storages)
-                lib.Running.thread = threading.get_ident()
-                try:
-                    self._execute([*nodes, *updates])
-                finally:
-                    lib.Running.nodes = ()
-                for node, storage, block in zip(nodes, storages, blocks, strict=True):
-                    node.sources = ()
-                    if storage is not None:
-                        storage.block = block
-                        storage.node = None
-            self._pending.clear()
+            try:
+                self._run(self._alive(), updates)
+                return
+            except (MemoryError, FallbackError):
+                gc.collect()
+                self.device.trim()
+            wanted = [target] if target is not None else [n.storage() for n in self._alive()]
+            try:
+                for storage in wanted:
+                    if storage is not None and storage.node is not None:
+                        self._run(self._needed(storage.node))
+                self._run([], updates)
+            except MemoryError as error:
+                raise self.device.pool.explain(error.args[0]) from None
+
+    def _run(self, nodes: Sequence[Node], updates: Sequence[Node] = ()) -> None:
+        """Compute these pending nodes, which need no others, and then the updates."""
+        if not nodes and not updates:
+            return
+        part = set(nodes)
+        rest = [node for node in self._alive() if node not in part]
+        # what the others read is wanted too, and they read it from its storage from now on
+        links = []
+        for node in rest:
+            links += [(node, i, _result(s[0], self.device)) for i, s in enumerate(node.sources) if s[0] in part]
+        storages = [node.storage() for node in nodes]
+        blocks = self._plan(nodes, storages)
+        lib.Running.thread = threading.get_ident()
+        try:
+            self._execute([*nodes, *updates])
+        finally:
+            lib.Running.nodes = ()
+        for node, storage, block in zip(nodes, storages, blocks, strict=True):
+            node.sources = []
+            if storage is not None:
+                storage.block = block
+                storage.node = None
+        for node, i, storage in links:
+            node.sources[i] = (storage, *node.sources[i][1:])
+        self._pending = [weakref.ref(node) for node in rest]
 
     def update(self, steps: Iterable[tuple[Primitive, Sequence[Array]]]) -> None:
         """Run primitives that write their operands in place, after everything recorded so far that reads those.
@@ -186,12 +219,23 @@ class Graph:
                 sources = [(a.storage.node or a.storage, a.offset, a.shape, a.strides, a.dtype) for a in operands]
                 nodes.append(Node(primitive, sources, (), FLOAT, ()))
             for start in range(0, len(nodes), UPDATE_CHUNK):
-                self.run(nodes[start : start + UPDATE_CHUNK])
+                self.run(updates=nodes[start : start + UPDATE_CHUNK])
             for storage in written:
                 storage.overwritten()
 
     def _alive(self) -> list[Node]:
         return [node for ref in self._pending if (node := ref()) is not None]
+
+    def _needed(self, node: Node) -> list[Node]:
+        """The pending nodes that a node needs, and itself, in order."""
+        seen = {node}
+        stack = [node]
+        while stack:
+            for origin, *_ in stack.pop().sources:
+                if type(origin) is Node and origin not in seen:
+                    seen.add(origin)
+                    stack.append(origin)
+        return [n for n in self._alive() if n in seen]
 
     def _plan(self, nodes: Sequence[Node], storages: Sequence[Storage | None]) -> list[Block | None]:
         """Give every node memory: a block where somebody wants the result, else scratch until its last use."""
@@ -212,10 +256,10 @@ class Graph:
                     heir.scratch = False
                     block = None if storage is None else pool.keep(heir.slab, heir.offset, heir.size)
                 elif storage is None:
-                    node.slab, node.offset = self.device.alloc_scratch(node.size)
+                    node.slab, node.offset = pool.alloc_scratch(node.size)
                     block = None
                 else:
-                    block = self.device.alloc(storage.nbytes)
+                    block = pool.alloc(storage.nbytes)
                     node.slab, node.offset = block.slab, block.offset
                 blocks.append(block)
                 node.scratch = storage is None
@@ -291,7 +335,7 @@ class Graph:
         primitive = node.primitive
         if primitive.name not in self._warned:
             self._warned.add(primitive.name)
-            log.warning("%s cannot run %s: computed on the CPU, with copies both ways", self.device.name, node)
+            log.warning("%s cannot run %s: computed on the CPU, with copies both ways", self.device.name, str(node))
         COUNTS.fallbacks += 1
         cpu = self.device.host()
         arrays = []
@@ -311,6 +355,16 @@ class Graph:
         else:
             result = cpu.graph.record(primitive, arrays, node.shape, node.dtype, *node.parameters)
             self.device.write(node.slab, node.offset, cpu.download(result))
+
+
+def _result(node: Node, device: Device) -> Storage:
+    """The storage of a node's result, made now if nobody wanted it before."""
+    storage = node.storage()
+    if storage is None:
+        storage = Storage(device, prod(node.shape) * ITEM, node.primitive.name)
+        storage.node = node
+        node.storage = weakref.ref(storage)
+    return storage
 
 
 def _heir(node: Node, dying: list[Node]) -> Node | None:

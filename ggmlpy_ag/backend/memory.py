@@ -227,7 +227,10 @@ class Pool:
             self._empty_bins()
             i = bisect.bisect_left(free, (size,))
         if i == len(free):
-            self._add_slab(size)
+            try:
+                self._add_slab(size)
+            except MemoryError:
+                raise MemoryError(size) from None
             i = bisect.bisect_left(free, (size,))
         have, _, offset, slab = free.pop(i)
         del slab.starts[offset], slab.ends[offset + have]
@@ -293,7 +296,7 @@ class Pool:
         stats = self.stats()
         text = (
             f"out of memory on {self.device}: {format_bytes(nbytes)} wanted, {format_bytes(stats.live)} live, "
-            f"{format_bytes(stats.reserved)} reserved; the largest single buffer here is {format_bytes(self.max_block)}"
+            f"{format_bytes(stats.reserved)} reserved"
         )
         return OutOfMemoryError("\n".join([text, *(["largest holders:", *lines] if lines else [])]))
 

@@ -23,7 +23,8 @@ Tensor.__abs__ = elementwise.abs  # type: ignore[method-assign]
 Tensor.__getitem__ = shape.getitem  # type: ignore[method-assign]
 Tensor.mT = property(shape.matrix_transpose)  # type: ignore[method-assign, assignment]
 Tensor.T = property(  # type: ignore[method-assign, assignment]
-    lambda self: shape.matrix_transpose(self) if len(self.shape) == 2 else shape.transpose(self)
+    lambda self: shape.matrix_transpose(self) if len(self.shape) == 2 else shape.transpose(self),
+    doc="All dimensions reversed: a view.",
 )
 
 for module, names in (

@@ -50,8 +50,13 @@ class Optimizer:
         active = [i for i, p in enumerate(self.params) if p.grad is not None]
         for i in active:
             self.steps[i] += 1
-        if active:
-            self._step(active)
+        try:
+            if active:
+                self._step(active)
+        except BaseException:  # such as no memory left: the step has not been made
+            for i in active:
+                self.steps[i] -= 1
+            raise
 
     def zero_grad(self) -> None:
         """Forget the parameters' gradients, and the finished tape with what only it kept alive."""
