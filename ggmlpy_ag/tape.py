@@ -232,12 +232,12 @@ def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: boo
     Args:
         loss: a float32 tensor that a tape recorded; one element unless `gradient` is given.
         gradient: the gradient of the final quantity with respect to `loss`, of its shape; 1 by default.
-        create_graph: record the backward pass too (inside a `grad_tape` block), for gradients of gradients.
+        create_graph: record the backward pass too, for gradients of gradients; inside the block that recorded the loss.
 
     Raises:
         ValueError: `loss` has several elements and no gradient was given; shapes differ.
         RuntimeError: `loss` is not on a tape, or its tape was cleared; a saved value was overwritten; `create_graph`
-            where no tape records.
+            where the loss's tape does not record.
         TypeError: `loss` is no tensor; a rule returned something else than gradients.
     """
     if not isinstance(loss, Tensor):
@@ -247,9 +247,13 @@ def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: boo
             f"backward needs a loss of one element, but its shape is {loss.shape}: reduce it with sum() or mean(), "
             "or pass `gradient` of that shape"
         )
-    if create_graph and recording_tape() is None:
-        raise RuntimeError("create_graph=True records the backward pass: call it inside `with ag.grad_tape():`")
     node, nodes = _start(loss)
+    recording = recording_tape()
+    if create_graph and (recording is None or (node is not None and node.tape is not recording.link)):
+        raise RuntimeError(
+            "create_graph=True records the backward pass on the loss's own tape: call it inside the "
+            "`with ag.grad_tape():` block that recorded the loss"
+        )
     with nullcontext() if create_graph else no_grad():
         leaves = _walk(loss, _seed(loss, gradient), node, nodes)
         for leaf, grad in leaves.items():

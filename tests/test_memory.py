@@ -647,6 +647,24 @@ def test_a_value_that_does_not_fit_does_not_stand_in_the_way_of_others():
 
 
 @pytest.mark.usefixtures("limit")
+def test_an_optimizer_step_that_cannot_run_changes_nothing():
+    """A bound value that does not fit stops it, whether it reads the parameter or not; once it is gone, it runs."""
+    p = ag.param(np.full(8, 1.0))
+    for read in (p, ag.tensor(np.ones(8))):
+        optimizer = ag.optim.AdamW([p], lr=0.5, weight_decay=0.0)
+        p.copy_(1.0)
+        p.grad = ag.tensor(np.full(8, 2.0)) * 3.0
+        huge = ag.broadcast_to(read.reshape(1, 8), (30 * MIB // 8, 8)) + 1.0
+        with pytest.raises(ag.OutOfMemoryError, match="120.00 MiB wanted"):
+            optimizer.step()
+        assert p.tolist() == [1.0] * 8 and optimizer.steps == [0]
+        del huge
+        optimizer.step()
+        np.testing.assert_allclose(p.numpy(), 0.5, rtol=1e-6)
+        assert optimizer.steps == [1]
+
+
+@pytest.mark.usefixtures("limit")
 def test_what_is_pending_is_computed_before_an_upload_fails():
     """Only a pending operation still needs the first tensor."""
     total = large(2.0)[:, ::64].sum()

@@ -73,7 +73,7 @@ def test_follows_its_formula(device: str, kind: type[Optimizer], options: dict[s
     params = [ag.param(a) for a in start()]
     train(kind(params, **options), params)
     for p, expected in zip(params, formula(kind, options), strict=True):
-        np.testing.assert_allclose(p.numpy(), expected, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(p.numpy(), expected, rtol=5e-6, atol=5e-6)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
@@ -257,7 +257,7 @@ def test_each_parameter_counts_its_own_steps(device: str, kind: type[Optimizer])
                 m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
                 w = w * (1 - 0.05 * 0.01) if kind is AdamW else w
                 w = w - 0.05 * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
-        np.testing.assert_allclose(p.numpy(), w, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(p.numpy(), w, rtol=5e-6, atol=5e-6)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
@@ -275,7 +275,7 @@ def test_gaps_are_as_in_pytorch(device: str, kind: type[Optimizer], options: dic
         optimizer.step()
         peer.step()
     for p, q in zip(params, theirs, strict=True):
-        np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=5e-6, atol=5e-6)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")

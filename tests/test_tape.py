@@ -389,9 +389,19 @@ def test_create_graph_needs_a_recording_tape(device):
     x = ones(2)
     with ag.grad_tape():
         loss = (x * x).sum()
-    with pytest.raises(RuntimeError, match="create_graph=True .* inside `with ag.grad_tape"):
+    with pytest.raises(RuntimeError, match="create_graph=True .* inside the `with ag.grad_tape"):
         ag.backward(loss, create_graph=True)
     assert x.grad is None
+
+
+def test_create_graph_needs_the_tape_of_the_loss(device):
+    """On an outer tape the inner one's values are leaves: a second derivative would be wrong without a word."""
+    x = ones(2)
+    with ag.grad_tape():
+        with ag.grad_tape():
+            loss = (x * x * x).sum()
+        with pytest.raises(RuntimeError, match="the loss's own tape"):
+            ag.backward(loss, create_graph=True)
 
 
 # ---------------------------------------------------------------- errors

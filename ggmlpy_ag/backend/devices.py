@@ -57,7 +57,7 @@ _devices: tuple[tuple[DeviceInfo, ...], int] | None = None
 
 def _found() -> tuple[tuple[DeviceInfo, ...], int]:
     """All devices, the CPU last, and ggml's BLAS device (0 without one)."""
-    global _devices
+    global _devices  # noqa: PLW0603 - looked for once
     with _opening:
         if _devices is None:
             _devices = _look()

@@ -161,7 +161,7 @@ class Graph:
         """
         with self.lock:
             try:
-                self._run(self._alive(), updates)
+                self._run(self._alive(), [], updates)
                 return
             except (MemoryError, FallbackError):
                 gc.collect()
@@ -170,21 +170,21 @@ class Graph:
             try:
                 for storage in wanted:
                     if storage is not None and storage.node is not None:
-                        self._run(self._needed(storage.node))
-                self._run([], updates)
+                        nodes, rest = self._parted(storage.node)
+                        self._run(nodes, [*rest, *updates])
+                self._run([], self._alive(), updates)
             except MemoryError as error:
                 raise self.device.pool.explain(error.args[0]) from None
 
-    def _run(self, nodes: Sequence[Node], updates: Sequence[Node] = ()) -> None:
-        """Compute these pending nodes, which need no others, and then the updates."""
+    def _run(self, nodes: list[Node], rest: list[Node], updates: Sequence[Node] = ()) -> None:
+        """Compute pending nodes, which need none of the rest, and then the updates."""
         if not nodes and not updates:
             return
-        part = set(nodes)
-        rest = [node for node in self._alive() if node not in part]
-        # what the others read is wanted too, and they read it from its storage from now on
+        # what the rest reads is wanted too, and will be read from its storage
+        computed = set(nodes) if rest else set()
         links = []
         for node in rest:
-            links += [(node, i, _result(s[0], self.device)) for i, s in enumerate(node.sources) if s[0] in part]
+            links += [(node, i, _result(s[0], self.device)) for i, s in enumerate(node.sources) if s[0] in computed]
         storages = [node.storage() for node in nodes]
         blocks = self._plan(nodes, storages)
         lib.Running.thread = threading.get_ident()
@@ -199,7 +199,7 @@ class Graph:
                 storage.node = None
         for node, i, storage in links:
             node.sources[i] = (storage, *node.sources[i][1:])
-        self._pending = [weakref.ref(node) for node in rest]
+        self._pending = [weakref.ref(node) for node in rest if not node.primitive.writes]
 
     def update(self, steps: Iterable[tuple[Primitive, Sequence[Array]]]) -> None:
         """Run primitives that write their operands in place, after everything recorded so far that reads those.
@@ -226,16 +226,17 @@ class Graph:
     def _alive(self) -> list[Node]:
         return [node for ref in self._pending if (node := ref()) is not None]
 
-    def _needed(self, node: Node) -> list[Node]:
-        """The pending nodes that a node needs, and itself, in order."""
-        seen = {node}
+    def _parted(self, node: Node) -> tuple[list[Node], list[Node]]:
+        """The pending nodes in order: those that a node needs, with itself, and the rest."""
+        needed = {node}
         stack = [node]
         while stack:
             for origin, *_ in stack.pop().sources:
-                if type(origin) is Node and origin not in seen:
-                    seen.add(origin)
+                if type(origin) is Node and origin not in needed:
+                    needed.add(origin)
                     stack.append(origin)
-        return [n for n in self._alive() if n in seen]
+        alive = self._alive()
+        return [n for n in alive if n in needed], [n for n in alive if n not in needed]
 
     def _plan(self, nodes: Sequence[Node], storages: Sequence[Storage | None]) -> list[Block | None]:
         """Give every node memory: a block where somebody wants the result, else scratch until its last use."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from ..backend import primitives as prim
 from ..backend.array import Array
 from ..tape import no_grad
@@ -45,7 +47,10 @@ class AdamW(Optimizer):
 
     @no_grad()
     def _step(self, active: list[int]) -> None:
-        (b1, b2), eps, decay = self.hyper["betas"], self.hyper["eps"], self.hyper["weight_decay"]
+        # The kernel has the betas in float32 and takes 1 - beta of those: so do the corrections, or the first steps are
+        # off by 7e-6.
+        b1, b2 = (float(np.float32(beta)) for beta in self.hyper["betas"])
+        eps, decay = self.hyper["eps"], self.hyper["weight_decay"]
         for device in {id(self.params[i]._array.device): self.params[i]._array.device for i in active}.values():
             steps = []
             fused_decay = decay if self._decoupled else 0.0
