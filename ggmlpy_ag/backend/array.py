@@ -49,6 +49,12 @@ def rows_packed(shape: Shape, strides: Shape) -> bool:
     return all(n == 1 or s >= shape[-1] for n, s in zip(shape[:-1], strides[:-1], strict=True))
 
 
+@lru_cache(maxsize=4096)
+def extents(shape: Shape) -> Shape:
+    """ggml's `ne`: four extents, the fastest first."""
+    return (*reversed(shape), 1, 1, 1, 1)[:MAX_DIMS]
+
+
 class Array:
     """`shape` elements of `dtype`, `strides` elements apart, from element `offset` of a storage on."""
 

@@ -22,7 +22,7 @@ import numpy as np
 from . import library as lib
 from . import primitives as prim
 from . import vulkan
-from .array import FLOAT, INT, ITEM, Array, Shape, packed_strides
+from .array import FLOAT, INT, ITEM, Array, Shape, extents, packed_strides
 from .counters import COUNTS
 from .errors import GgmlError
 from .graph import Graph, Node
@@ -136,7 +136,6 @@ class Device:
         self.graph = Graph(self)
         self.blas = 0
         self._threads = 0
-        self._constants: dict[tuple[str, bytes], Array] = {}
         if self.is_cpu:
             self.threads = thread_count()
             self._set_threads = _set_threads_of(info.handle)
@@ -239,11 +238,13 @@ class Device:
         return np.array(np.lib.stride_tricks.as_strided(raw, array.shape, strides), order="C")
 
     def write(self, slab: Slab, offset: int, data: np.ndarray) -> None:
+        """Copy a C-contiguous array into a slab, counted as an upload."""
         lib.tensor_set(slab.tensor, data.ctypes.data, offset, data.nbytes)
         COUNTS.uploads += 1
         COUNTS.upload_bytes += data.nbytes
 
     def read(self, slab: Slab, offset: int, nbytes: int) -> np.ndarray:
+        """Copy bytes out of a slab, counted as a download."""
         raw = np.empty(nbytes, np.uint8)
         lib.tensor_get(slab.tensor, raw.ctypes.data, offset, nbytes)
         COUNTS.downloads += 1
@@ -259,8 +260,7 @@ class Device:
 
     def full(self, shape: Shape, value: float) -> Array:
         """A float32 array filled with one value, made on the device."""
-        extents = (*reversed(shape), 1, 1, 1, 1)[:4]
-        return self.graph.record(prim.REPEAT, [self.constant(value)], shape, FLOAT, *extents)
+        return self.graph.record(prim.REPEAT, [self.constant(value)], shape, FLOAT, *extents(shape))
 
 
 def _is_large(nodes: Sequence[Node]) -> bool:

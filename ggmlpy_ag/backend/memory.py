@@ -16,8 +16,9 @@ from . import library as lib
 from .errors import OutOfMemoryError
 
 if TYPE_CHECKING:
+    from .arena import Leaf
     from .devices import Device
-    from .graph import Leaf, Node
+    from .graph import Node
 
 MIN_SLAB = 4 << 20
 MAX_SLAB = 64 << 20  # below every device's largest storage-buffer binding (128 MiB is the least that Vulkan promises)

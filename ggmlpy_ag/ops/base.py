@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import devices
 from ..backend import primitives as prim
-from ..backend.array import FLOAT, MAX_DIMS, Array, Shape
+from ..backend.array import FLOAT, MAX_DIMS, Array, Shape, extents
 from ..backend.devices import Device
 from ..backend.primitives import Primitive
 from ..tensor import Tensor, TensorLike, as_numpy
@@ -149,8 +149,7 @@ def binary(op: str, primitive: Primitive, a: Array, b: Array) -> Array:
 
 def expanded(a: Array, shape: Shape) -> Array:
     """Repeated to a shape it broadcasts to."""
-    extents = (*reversed(shape), 1, 1, 1, 1)[:4]
-    return a.storage.device.graph.record(prim.REPEAT, (a,), shape, a.dtype, *extents)
+    return a.storage.device.graph.record(prim.REPEAT, (a,), shape, a.dtype, *extents(shape))
 
 
 def scaled(a: Array, factor: float, offset: float = 0.0) -> Array:
