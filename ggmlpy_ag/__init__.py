@@ -19,6 +19,7 @@ from .ops import (
     div,
     exp,
     gelu,
+    linear,
     log,
     log_softmax,
     matmul,
@@ -51,9 +52,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Counters", "FallbackError", "GgmlError", "GradcheckError", "MemoryStats", "OutOfMemoryError", "Tape",
     "TapeReport", "Tensor", "abs", "add", "argmax", "astype", "backward", "broadcast_to", "clamp", "counters",
-    "cross_entropy_loss", "device", "devices", "div", "empty_cache", "exp", "gelu", "grad_tape", "gradcheck", "log",
-    "log_softmax", "matmul", "matmul_precision", "mean", "memory_stats", "mse_loss", "mul", "neg", "no_grad", "optim",
-    "pad", "param", "permute", "pow", "record", "relu", "reset_peak_memory", "reshape", "scale", "set_fallback",
-    "set_matmul_precision", "sigmoid", "sign", "silu", "softmax", "sqrt", "sub", "sum", "tanh", "tape_memory",
-    "tensor", "to", "transpose", "zero_grad",
+    "cross_entropy_loss", "device", "devices", "div", "empty_cache", "exp", "gelu", "grad_tape", "gradcheck",
+    "linear", "log", "log_softmax", "matmul", "matmul_precision", "mean", "memory_stats", "mse_loss", "mul", "neg",
+    "no_grad", "optim", "pad", "param", "permute", "pow", "record", "relu", "reset_peak_memory", "reshape", "scale",
+    "set_fallback", "set_matmul_precision", "sigmoid", "sign", "silu", "softmax", "sqrt", "sub", "sum", "tanh",
+    "tape_memory", "tensor", "to", "transpose", "zero_grad",
 ]  # fmt: skip

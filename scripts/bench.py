@@ -50,9 +50,8 @@ def our_step() -> Callable[[], float]:
         with ag.grad_tape():
             h = x
             for w, b in params[:-1]:
-                h = ag.relu(h @ w.T + b)
-            w, b = params[-1]
-            loss = ag.cross_entropy_loss(h @ w.T + b, y)
+                h = ag.relu(ag.linear(h, w, b))
+            loss = ag.cross_entropy_loss(ag.linear(h, *params[-1]), y)
         ag.backward(loss)
         optimizer.step()
         optimizer.zero_grad()

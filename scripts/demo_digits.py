@@ -49,9 +49,8 @@ class Network:
 
     def __call__(self, x: ag.Tensor) -> ag.Tensor:
         for weight, bias in self.layers[:-1]:
-            x = ag.relu(x @ weight.T + bias)
-        weight, bias = self.layers[-1]
-        return x @ weight.T + bias
+            x = ag.relu(ag.linear(x, weight, bias))
+        return ag.linear(x, *self.layers[-1])
 
 
 def batches(n: int, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

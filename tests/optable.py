@@ -358,6 +358,14 @@ def _torch_clamp(torch: Any, x: Any, low: float | None = None, high: float | Non
 
 # ---------------------------------------------------------------- samples with a story
 
+LINEAR_SHAPES = [
+    ((3, 5), (7, 5)),
+    ((3, 5), (7, 5), (7,)),
+    ((5,), (7, 5), (7,)),
+    ((2, 3, 5), (7, 5), (7,)),
+    ((2, 1, 3, 5), (1, 5), (1,)),
+    ((33, 31), (257, 31), (257,)),
+]
 MATMUL_SHAPES = [
     ((2, 3), (3, 4)),
     ((1, 1), (1, 1)),
@@ -763,6 +771,23 @@ OPS: list[Op] = [
             Error(lambda m: ag.matmul(m(2, 2), 3.0), ValueError, ("matmul", "(2, 2)", "scalar")),
             Error(lambda m: ag.matmul(m(2, 2, 3), m(4, 3, 2)), ValueError, ("matmul", "(2,)", "(4,)")),
             Error(lambda m: ag.matmul(m(2, 3), m.elsewhere(3, 2)), ValueError, ("matmul", *DEVICES[:2]), devices=2),
+        ],
+        sums=True,
+    ),
+    Op(
+        name="linear",
+        call=ag.linear,
+        numpy=lambda x, w, b=None: x @ w.T if b is None else x @ w.T + b,
+        torch=lambda torch, *operands: torch.nn.functional.linear(*operands),
+        samples=[arrays(normal, *shapes) for shapes in LINEAR_SHAPES],
+        smooth=True,
+        errors=[
+            *wrong_operands("linear", ag.linear, lambda m: m(2, 3), lambda m: m(4, 3)),
+            Error(lambda m: ag.linear(m(2, 3), m(3, 4)), ValueError, ("linear", "(2, 3)", "(3, 4)", "(out, in)")),
+            Error(lambda m: ag.linear(m(2, 3), m(3)), ValueError, ("linear", "(2, 3)", "(3,)")),
+            Error(lambda m: ag.linear(m(), m(2, 1)), ValueError, ("linear", "()", "(2, 1)")),
+            Error(lambda m: ag.linear(m(2, 3), m(4, 3), m(3)), ValueError, ("linear", "(4, 3)", "bias (3,)")),
+            Error(lambda m: ag.linear(m(2, 3), m(4, 3), m(2, 4)), ValueError, ("linear", "bias (2, 4)")),
         ],
         sums=True,
     ),

@@ -56,6 +56,42 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     return record("matmul", out, (a, b), grad)
 
 
+def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
+    """x @ weight.T + bias, a fully connected layer as `torch.nn.functional.linear` has it.
+
+    Args:
+        x: (..., in). weight: (out, in). bias: (out,), or None.
+
+    Returns:
+        (..., out).
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    x, weight, *rest = floats("linear", x, weight) if bias is None else floats("linear", x, weight, bias)
+    shape_x, shape_w = x.shape, weight.shape
+    if not shape_x or len(shape_w) != 2 or shape_x[-1] != shape_w[1] or any(b.shape != shape_w[:1] for b in rest):
+        raise ValueError(
+            f"linear: x of shape {shape_x}, weight {shape_w}"
+            + "".join(f" and bias {b.shape}" for b in rest)
+            + " do not fit: they must be (..., in), (out, in) and (out,)"
+        )
+    rows = x.size // shape_x[-1]
+    array = _matmul_2d(base.reshaped(x._array, (rows, shape_w[1])), weight._array.swapped())
+    for b in rest:
+        array = base.binary("linear", prim.ADD, array, b._array)
+    left = x if weight.requires_grad else None
+    right = weight if x.requires_grad else None
+
+    def grad(g: Tensor) -> tuple[Tensor | None, ...]:
+        flat = g if g.ndim == 2 else g.reshape(rows, shape_w[0])
+        to_x = None if right is None else matmul(flat, right).reshape(shape_x)
+        to_w = None if left is None else matmul(flat.mT, left.reshape(rows, shape_w[1]))
+        return (to_x, to_w, sum_to(flat, shape_w[:1]))[: 2 + len(rest)]
+
+    return record("linear", Tensor(array.reshaped((*shape_x[:-1], shape_w[0]))), (x, weight, *rest), grad)
+
+
 def _matmul(a: Array, b: Array) -> Array:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     if len(b.shape) == 2:
@@ -95,4 +131,4 @@ def _matmul_2d(a: Array, b: Array) -> Array:
     return graph.record(prim.OUT_PROD_BLAS, (base.packed(b), rows), (m, n), FLOAT)
 
 
-__all__ = ["matmul"]
+__all__ = ["linear", "matmul"]
