@@ -60,18 +60,17 @@ class Node:
     """One pending operation. `storage` is a weak link: when nobody wants the result for itself, it is scratch."""
 
     __slots__ = (
-        "__weakref__", "dtype", "last_use", "leaves", "offset", "parameters", "primitive", "scratch", "shape", "size",
+        "__weakref__", "dtype", "last_use", "offset", "parameters", "primitive", "scratch", "shape", "size",
         "slab", "sources", "storage", "strides", "tensor",
     )  # fmt: skip
 
     storage: Callable[[], Storage | None]
     size: int  # bytes of its block
-    # set for each run: its memory, the windows on it, its ggml tensor
+    # set for each run: its memory and its ggml tensor
     scratch: bool  # whether its memory is to be freed after its last use
     last_use: int  # index of the last node that reads it
     slab: Slab
     offset: int
-    leaves: dict[Any, Leaf] | None
     tensor: int
 
     def __init__(
@@ -239,7 +238,6 @@ class Graph:
     def _plan(self, nodes: Sequence[Node], storages: Sequence[Storage | None]) -> list[Block | None]:
         """Give every node memory: a block where somebody wants the result, else scratch until its last use."""
         for i, node in enumerate(nodes):
-            node.leaves = None
             node.scratch = False
             for source in node.sources:
                 if type(source[0]) is Node:
@@ -391,16 +389,18 @@ def _memory(source: Source) -> tuple[Slab, int]:
 def _window(source: Source, arena: Arena) -> int:
     """The ggml tensor of an operand that is a window on memory: a leaf, which its storage keeps for the next graphs."""
     origin, start, shape, strides, dtype = source
+    slab, offset = _memory(source)
+    if type(origin) is Node:
+        return arena.leaf(dtype, shape, strides, slab, offset + start * ITEM)
+    assert isinstance(origin, Storage)
     leaves = origin.leaves
     if leaves is None:
         leaves = origin.leaves = {}
     key = source[1:]
     leaf = leaves.get(key)
-    if leaf is None:
-        slab, offset = _memory(source)
-        leaf = Leaf(dtype, shape, strides, slab, offset + start * ITEM)
-        if len(leaves) < MAX_LEAVES:
-            leaves[key] = leaf
-        else:
-            arena.leaves.append(leaf)
-    return leaf.tensor
+    if leaf is not None:
+        return leaf.tensor
+    if len(leaves) == MAX_LEAVES:
+        return arena.leaf(dtype, shape, strides, slab, offset + start * ITEM)
+    leaf = leaves[key] = Leaf()
+    return leaf.point(dtype, shape, strides, slab, offset + start * ITEM)

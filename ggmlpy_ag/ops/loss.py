@@ -134,7 +134,7 @@ def _one_hot(labels: Array, classes: int) -> Array:
     graph = labels.device.graph
     n = labels.size
     if classes <= 256:  # rows of the identity; beyond, that would take more memory than what it serves
-        ones = labels.device.full((classes,), 1.0)
+        ones = scaled(base.counting("cross_entropy_loss", labels.device, classes), 0.0, 1.0)
         identity = graph.record(prim.DIAG, (ones,), (classes, classes), FLOAT)
         return graph.record(prim.GET_ROWS, (identity, labels.reshaped((n,))), (n, classes), FLOAT)
     column = graph.record(prim.TO_FLOAT, (labels.reshaped((n, 1)),), (n, 1), FLOAT)
