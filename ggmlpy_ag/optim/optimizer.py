@@ -121,23 +121,29 @@ class Optimizer:
 class StepParameters:
     """The few numbers a fused ggml step reads from a tensor, of which the last ones change with every step.
 
-    Uploading them each time would be one more copy to the device in every step. Instead the steady ones and a one-hot
-    vector for each changing one are uploaded once, and a step adds number times vector. A new learning rate is a new
-    upload, in place of the one before.
+    Uploading them would be one more copy to the device in every step. Instead a one-hot vector for each number is
+    uploaded once, and the device adds up number times vector: the steady ones when one of them has changed, such as the
+    learning rate, and the others in every step.
     """
 
     def __init__(self) -> None:
-        self._uploaded: dict[Device, tuple[tuple[float, ...], list[Array]]] = {}
+        self._hot: dict[Device, list[Array]] = {}
+        self._steady: dict[Device, tuple[tuple[float, ...], Array]] = {}
 
     def __call__(self, device: Device, steady: tuple[float, ...], *changing: float) -> Array:
-        known, arrays = self._uploaded.get(device, ((), []))
-        if known != steady:
-            slots = len(steady) + len(changing)
-            rows = [np.array([*steady, *(0.0 for _ in changing)], FLOAT), *np.eye(slots, dtype=FLOAT)[len(steady) :]]
-            arrays = [device.upload(row, "optimizer") for row in rows]
-            self._uploaded[device] = (steady, arrays)
-        total, *hot = arrays
-        for vector, value in zip(hot, changing, strict=True):
+        hot = self._hot.get(device)
+        if hot is None:
+            rows = np.eye(len(steady) + len(changing), dtype=FLOAT)
+            hot = self._hot[device] = [device.upload(row, "optimizer") for row in rows]
+        known, total = self._steady.get(device, (None, None))
+        if total is None or known != steady:
+            total = self._add(scaled(hot[0], steady[0]), hot[1:], steady[1:])
+            self._steady[device] = (steady, total)
+        return self._add(total, hot[len(steady) :], changing)
+
+    @staticmethod
+    def _add(total: Array, vectors: Sequence[Array], values: Sequence[float]) -> Array:
+        for vector, value in zip(vectors, values, strict=False):
             total = binary("step", prim.ADD, total, scaled(vector, value))
         return total
 
