@@ -43,7 +43,7 @@ class AdamW(Optimizer):
         check_range("eps", eps, 0.0)
         check_range("weight_decay", weight_decay, 0.0)
         super().__init__(params, lr, betas=tuple(betas), eps=eps, weight_decay=weight_decay)
-        self._parameters = StepParameters()
+        self._parameters = StepParameters(1, 2, 3, 4, 0, 5, 6)
 
     @no_grad()
     def _step(self, active: list[int]) -> None:
@@ -62,7 +62,7 @@ class AdamW(Optimizer):
                 t = self.steps[i]
                 if t not in by_age:
                     corrections = 1.0 / (1.0 - b1**t), 1.0 / (1.0 - b2**t)
-                    by_age[t] = self._parameters(device, (self.lr, b1, b2, eps, fused_decay), *corrections)
+                    by_age[t] = self._parameters(device, self.lr, b1, b2, eps, fused_decay, *corrections)
                 grad = param.grad
                 assert grad is not None
                 if decay and not self._decoupled:

@@ -119,33 +119,31 @@ class Optimizer:
 
 
 class StepParameters:
-    """The few numbers a fused ggml step reads from a tensor, of which the last ones change with every step.
+    """The few numbers a fused ggml step reads from a tensor.
 
     Uploading them would be one more copy to the device in every step. Instead a one-hot vector for each number is
-    uploaded once, and the device adds up number times vector: the steady ones when one of them has changed, such as the
-    learning rate, and the others in every step.
+    uploaded once, and the device adds up number times vector, from the first number on that has changed since the step
+    before: in the order given, which begins with the steady ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *order: int) -> None:
+        self._order = order
         self._hot: dict[Device, list[Array]] = {}
-        self._steady: dict[Device, tuple[tuple[float, ...], Array]] = {}
+        self._sums: dict[Device, list[tuple[float, Array]]] = {}  # of the numbers up to each, with that number
 
-    def __call__(self, device: Device, steady: tuple[float, ...], *changing: float) -> Array:
+    def __call__(self, device: Device, *values: float) -> Array:
         hot = self._hot.get(device)
         if hot is None:
-            rows = np.eye(len(steady) + len(changing), dtype=FLOAT)
-            hot = self._hot[device] = [device.upload(row, "optimizer") for row in rows]
-        known, total = self._steady.get(device, (None, None))
-        if total is None or known != steady:
-            total = self._add(scaled(hot[0], steady[0]), hot[1:], steady[1:])
-            self._steady[device] = (steady, total)
-        return self._add(total, hot[len(steady) :], changing)
-
-    @staticmethod
-    def _add(total: Array, vectors: Sequence[Array], values: Sequence[float]) -> Array:
-        for vector, value in zip(vectors, values, strict=False):
-            total = binary("step", prim.ADD, total, scaled(vector, value))
-        return total
+            hot = self._hot[device] = [device.upload(row, "optimizer") for row in np.eye(len(values), dtype=FLOAT)]
+        sums = self._sums.setdefault(device, [])
+        for i, slot in enumerate(self._order):
+            value = float(FLOAT.type(values[slot]))
+            if i < len(sums) and sums[i][0] == value:
+                continue
+            del sums[i:]
+            term = scaled(hot[slot], value)
+            sums.append((value, binary("step", prim.ADD, sums[-1][1], term) if sums else term))
+        return sums[-1][1]
 
 
 def pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:

@@ -39,14 +39,14 @@ class SGD(Optimizer):
         if nesterov and not momentum:
             raise ValueError("nesterov needs a momentum above 0")
         super().__init__(params, lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
-        self._parameters = StepParameters()
+        self._parameters = StepParameters(1, 0)
 
     @no_grad()
     def _step(self, active: list[int]) -> None:
         momentum, decay = self.hyper["momentum"], self.hyper["weight_decay"]
         for device in {id(self.params[i]._array.device): self.params[i]._array.device for i in active}.values():
             steps = []
-            parameters = self._parameters(device, (self.lr, 0.0 if momentum else decay))
+            parameters = self._parameters(device, self.lr, 0.0 if momentum else decay)
             for i in active:
                 param = self.params[i]
                 if param._array.device is not device:
