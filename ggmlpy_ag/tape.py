@@ -213,7 +213,8 @@ def record(
         grad_fn: takes the gradient of `out`, returns one gradient (or None) for each operand, of its shape.
         fields: named extras (tensors, or containers of them) that the tape shall hold besides.
     """
-    tape = recording_tape()
+    stack = _recording.get()
+    tape = stack[-1] if stack else None
     if tape is None or True not in [t.requires_grad for t in inputs]:
         return out
     node = Node(op, tape, inputs, grad_fn, fields or {})

@@ -22,6 +22,7 @@ _FLAGS, _COUNT = lib.FIELD_FLAGS // 4, lib.GRAPH_COUNT // 4
 # type, buffer, ne and nb, then nothing (no operation, no sources) up to data
 _PACK_LEAF = struct.Struct(f"=i4xQ4Q4Q{lib.FIELD_DATA - lib.FIELD_NB - 32}xQ").pack_into
 _COMPUTE_AND_OUTPUT = lib.FLAG_COMPUTE | lib.FLAG_OUTPUT
+_TENSOR = lib.tensor_overhead()  # bytes in a context
 _TENSOR_MEMORY = ctypes.c_char * lib.TENSOR_SIZE
 
 
@@ -58,8 +59,7 @@ class Arena:
         self._used = 0
         # An operation makes up to three tensors. Each engine's part is a graph of its own, whose hash table has up to
         # twice the size it needs; in the worst case every node is a graph.
-        need = 3 * nodes * lib.tensor_overhead() + 2 * lib.graph_overhead(nodes, False)
-        need += nodes * lib.graph_overhead(1, False)
+        need = nodes * (3 * _TENSOR + _graph_bytes(1)) + 2 * _graph_bytes(nodes)
         if need > self._size:
             if self.context:
                 lib.free_context(self.context)
@@ -101,6 +101,12 @@ class Arena:
         self._words[first : first + n] = memoryview(array("Q", tensors))
         self._ints[at // 4 + _COUNT] = n
         return graph
+
+
+@lru_cache(maxsize=4096)
+def _graph_bytes(nodes: int) -> int:
+    """Bytes of a graph in a context."""
+    return int(lib.graph_overhead(nodes, False))
 
 
 @lru_cache(maxsize=4096)

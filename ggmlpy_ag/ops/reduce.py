@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from ..backend import primitives as prim
@@ -72,7 +73,7 @@ def sum_to(x: Tensor, shape: Shape) -> Tensor:
         return x
     before = x.shape
     extra = len(before) - len(shape)
-    axes = tuple(i for i, n in enumerate(before) if i < extra or (shape[i - extra] == 1 and n != 1))
+    axes = tuple([i for i, n in enumerate(before) if i < extra or (shape[i - extra] == 1 and n != 1)])
     out = Tensor(base.reshaped(_sum(x._array, axes), shape))
     return record("sum_to", out, (x,), lambda g: (broadcast_to(g, before),))
 
@@ -123,19 +124,28 @@ def _shaped(a: Array, before: Shape, axes: tuple[int, ...], keepdims: bool) -> A
 
 def _sum(a: Array, axes: tuple[int, ...]) -> Array:
     """Sum over sorted axes, which keep extent 1; one run of neighbouring axes after another, the last run first."""
+    shape = tuple([1 if i in axes else n for i, n in enumerate(a.shape)])
     a = packed(a)
-    shape = list(a.shape)
+    for split in _splits(a.shape, axes):
+        a = _sum_middle(a.reshaped(split))
+    return a.reshaped(shape)
+
+
+@lru_cache(maxsize=4096)
+def _splits(extents: Shape, axes: tuple[int, ...]) -> list[Shape]:
+    """For each run of neighbouring axes, the last first: extents before it, in it, and after it, as products."""
+    shape = list(extents)
     runs: list[tuple[int, int]] = []
     for axis in axes:
         if runs and runs[-1][1] == axis:
             runs[-1] = (runs[-1][0], axis + 1)
         else:
             runs.append((axis, axis + 1))
+    splits: list[Shape] = []
     for start, stop in reversed(runs):
-        outer, length, inner = prod(shape[:start]), prod(shape[start:stop]), prod(shape[stop:])
-        a = _sum_middle(a.reshaped((outer, length, inner)))
+        splits.append((prod(shape[:start]), prod(shape[start:stop]), prod(shape[stop:])))
         shape[start:stop] = [1] * (stop - start)
-    return a.reshaped(tuple(shape))
+    return splits
 
 
 def _sum_middle(a: Array) -> Array:
@@ -143,7 +153,9 @@ def _sum_middle(a: Array) -> Array:
     outer, length, inner = a.shape
     if length == 1:
         return a
-    part = next((k for k in range(LONGEST_SUM, 15, -1) if length % k == 0), 0) if length > LONGEST_SUM else length
+    if length <= LONGEST_SUM:
+        return _sum_short(a)
+    part = next((k for k in range(LONGEST_SUM, 15, -1) if length % k == 0), 0)
     if part:
         folded = _sum_short(a.reshaped((outer * (length // part), part, inner)))
         return _sum_middle(folded.reshaped((outer, length // part, inner)))
