@@ -161,8 +161,9 @@ class Graph:
                 self._run(self._alive(), [], updates)
                 return
             except (MemoryError, FallbackError):
-                gc.collect()
-                self.device.trim()
+                pass  # and let go of the error first: it holds what had been planned
+            gc.collect()
+            self.device.trim()
             wanted = [target] if target is not None else [n.storage() for n in self._alive()]
             try:
                 for storage in wanted:
