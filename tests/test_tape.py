@@ -840,3 +840,17 @@ def test_reference_counting_alone_frees_a_tape_that_was_let_go(device):
             assert ag.memory_stats().live == before
     finally:
         gc.enable()
+
+
+def test_a_layer_saves_its_input_and_weight_but_not_its_bias(device):
+    x, w, b = ag.param(np.ones((2, 3))), ag.param(np.ones((4, 3))), ag.param(np.ones(4))
+    for saved, fails in ((b, False), (w, True), (x, True)):
+        with ag.grad_tape():
+            loss = ag.linear(x, w, b).sum()
+        saved.copy_(2.0)
+        if fails:
+            with pytest.raises(RuntimeError, match="backward of linear"):
+                ag.backward(loss)
+        else:
+            ag.backward(loss)
+            assert b.grad.tolist() == [2.0] * 4

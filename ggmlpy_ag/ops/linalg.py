@@ -82,12 +82,13 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
         array = base.binary("linear", prim.ADD, array, b._array)
     left = x if weight.requires_grad else None
     right = weight if x.requires_grad else None
+    count = 2 + len(rest)  # and not the bias itself, whose value no gradient needs
 
     def grad(g: Tensor) -> tuple[Tensor | None, ...]:
         flat = g if g.ndim == 2 else g.reshape(rows, shape_w[0])
         to_x = None if right is None else matmul(flat, right).reshape(shape_x)
         to_w = None if left is None else matmul(flat.mT, left.reshape(rows, shape_w[1]))
-        return (to_x, to_w, sum_to(flat, shape_w[:1]))[: 2 + len(rest)]
+        return (to_x, to_w, sum_to(flat, shape_w[:1]))[:count]
 
     return record("linear", Tensor(array.reshaped((*shape_x[:-1], shape_w[0]))), (x, weight, *rest), grad)
 
