@@ -619,6 +619,20 @@ def test_an_optimizer_step_that_cannot_run_changes_nothing():
 
 
 @pytest.mark.usefixtures("limit")
+def test_momentum_counts_no_step_that_failed():
+    p = ag.param(np.zeros(8))
+    optimizer = ag.optim.SGD([p], lr=1.0, momentum=0.5)
+    for expected in (-1.0, -2.5):
+        p.grad = ag.tensor(np.ones(8))
+        huge = ag.broadcast_to(ag.tensor(np.ones((1, 8))), (30 * MIB // 8, 8)) + 1.0
+        with pytest.raises(ag.OutOfMemoryError):
+            optimizer.step()
+        del huge
+        optimizer.step()
+        assert p.tolist() == [expected] * 8
+
+
+@pytest.mark.usefixtures("limit")
 def test_what_is_pending_is_computed_before_an_upload_fails():
     """Only a pending operation still needs the first tensor."""
     total = large(2.0)[:, ::64].sum()

@@ -51,20 +51,15 @@ class AdamW(Optimizer):
         # off by 7e-6.
         b1, b2 = (float(np.float32(beta)) for beta in self.hyper["betas"])
         eps, decay = self.hyper["eps"], self.hyper["weight_decay"]
-        for device in {id(self.params[i]._array.device): self.params[i]._array.device for i in active}.values():
+        for device, group in self._by_device(active).items():
             steps = []
             fused_decay = decay if self._decoupled else 0.0
             by_age: dict[int, Array] = {}  # one entry, unless some parameters had no gradient in a step before
-            for i in active:
-                param = self.params[i]
-                if param._array.device is not device:
-                    continue
+            for i, param, grad in group:
                 t = self.steps[i]
                 if t not in by_age:
                     corrections = 1.0 / (1.0 - b1**t), 1.0 / (1.0 - b2**t)
                     by_age[t] = self._parameters(device, self.lr, b1, b2, eps, fused_decay, *corrections)
-                grad = param.grad
-                assert grad is not None
                 if decay and not self._decoupled:
                     grad = grad + param.detach() * decay
                 moments = (self._state(i, name) for name in self.state_names)

@@ -109,6 +109,15 @@ class Optimizer:
     def _step(self, active: list[int]) -> None:
         raise NotImplementedError
 
+    def _by_device(self, active: list[int]) -> dict[Device, list[tuple[int, Tensor, Tensor]]]:
+        """Position, parameter and gradient of the active ones, for each device."""
+        found: dict[Device, list[tuple[int, Tensor, Tensor]]] = {}
+        for i in active:
+            param = self.params[i]
+            if param.grad is not None:
+                found.setdefault(param._array.device, []).append((i, param, param.grad))
+        return found
+
     def _state(self, i: int, name: str) -> Array:
         """A state array of a parameter, zeros at first."""
         state = self.state.setdefault(i, {})

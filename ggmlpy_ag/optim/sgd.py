@@ -44,20 +44,17 @@ class SGD(Optimizer):
     @no_grad()
     def _step(self, active: list[int]) -> None:
         momentum, decay = self.hyper["momentum"], self.hyper["weight_decay"]
-        for device in {id(self.params[i]._array.device): self.params[i]._array.device for i in active}.values():
+        for device, group in self._by_device(active).items():
             steps = []
+            velocities: dict[int, Tensor] = {}
             parameters = self._parameters(device, self.lr, 0.0 if momentum else decay)
-            for i in active:
-                param = self.params[i]
-                if param._array.device is not device:
-                    continue
-                grad = param.grad
-                assert grad is not None
+            for i, param, grad in group:
                 if momentum:
                     grad = grad + param.detach() * decay if decay else grad
-                    velocity = Tensor(self._state(i, "momentum")) * momentum + grad
-                    self.state[i]["momentum"] = velocity._array
+                    velocity = velocities[i] = Tensor(self._state(i, "momentum")) * momentum + grad
                     grad = grad + velocity * momentum if self.hyper["nesterov"] else velocity
                 for weight, direction in pieces(param._array, device.graph.packed(grad._array)):
                     steps.append((prim.SGD_STEP, (weight, direction, parameters)))
             device.graph.update(steps)
+            for i, velocity in velocities.items():  # only now: a step that failed has not been made
+                self.state[i]["momentum"] = velocity._array
