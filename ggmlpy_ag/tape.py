@@ -17,7 +17,7 @@ from types import FunctionType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
 from .backend.array import FLOAT
-from .tensor import Tensor, TensorLike, as_numpy, weak_node
+from .tensor import Tensor, TensorLike, as_numpy
 
 GradFn: TypeAlias = Callable[[Tensor], Sequence[Tensor | None]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -213,14 +213,13 @@ def record(
         grad_fn: takes the gradient of `out`, returns one gradient (or None) for each operand, of its shape.
         fields: named extras (tensors, or containers of them) that the tape shall hold besides.
     """
-    stack = _recording.get()
-    tape = stack[-1] if stack else None
+    tape = recording_tape()
     if tape is None or True not in [t.requires_grad for t in inputs]:
         return out
     node = Node(op, tape, inputs, grad_fn, fields or {})
     tape.nodes.append(node)
     out.requires_grad = True
-    out._node = weak_node(node)
+    out._node = weakref.ref(node)
     return out
 
 
@@ -260,7 +259,7 @@ def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: boo
         for leaf, grad in leaves.items():
             leaf.grad = grad if leaf.grad is None else leaf.grad + grad
     if not create_graph:
-        for device in {id(g._array.device): g._array.device for g in leaves.values()}.values():
+        for device in dict.fromkeys(grad._array.device for grad in leaves.values()):
             device.graph.run()
     return leaves
 

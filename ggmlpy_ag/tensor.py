@@ -6,7 +6,6 @@ it by a weak link only: what a backward pass needs lives in the tape and nowhere
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 TensorLike: TypeAlias = "Tensor | npt.ArrayLike"
 Axes: TypeAlias = int | Sequence[int] | None
 Index: TypeAlias = Any  # int, slice, None, Ellipsis, or a tuple of them
-
-_DTYPES = {"float32": FLOAT, "int32": INT}
 
 
 class Tensor:
@@ -288,8 +285,3 @@ def tensor(
 def param(data: TensorLike, device: str | None = None) -> Tensor:
     """A float32 tensor to be trained: `tensor(data, "float32", device, requires_grad=True)`."""
     return tensor(data, FLOAT, device, requires_grad=True)
-
-
-def weak_node(node: Node) -> Callable[[], Node | None]:
-    """The link from a tensor to the tape node that made it."""
-    return weakref.ref(node)

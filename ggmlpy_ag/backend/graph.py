@@ -88,6 +88,11 @@ class Node:
         self.dtype = dtype
         self.parameters = parameters
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its result."""
+        return prod(self.shape) * ITEM
+
     def __str__(self) -> str:
         operands = ", ".join(str(list(shape)) for _, _, shape, _, _ in self.sources)
         return f"{self.primitive.name}({operands}) -> {list(self.shape)}"
@@ -99,7 +104,6 @@ class Graph:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.lock = threading.RLock()
-        self._alignment = device.pool.alignment
         self._pending: list[weakref.ref[Node]] = []
         self._arena = Arena()
         self._supported: dict[tuple[Any, ...], bool] = {}
@@ -119,11 +123,8 @@ class Graph:
                 storage = array.storage
                 sources.append((storage.node or storage, array.offset, array.shape, array.strides, array.dtype))
             node = Node(primitive, sources, shape, dtype, parameters)
-            nbytes = prod(shape) * ITEM
-            storage = Storage(self.device, nbytes, primitive.name)
-            node.size = -(-nbytes // self._alignment) * self._alignment
-            node.storage = weakref.ref(storage)
-            storage.node = node
+            storage = self._promise(node)
+            node.size = self.device.pool.rounded(storage.nbytes)
             if dtype is INT and operands:
                 storage.bounds = operands[0].storage.bounds  # copying and repeating leaves integers in their range
             self._pending.append(weakref.ref(node))
@@ -132,6 +133,13 @@ class Graph:
                 if len(self._pending) > MAX_PENDING // 2:
                     self.run()
             return Array(storage, dtype, shape, node.strides)
+
+    def _promise(self, node: Node) -> Storage:
+        """A storage for the result of a node, which is wanted as long as the storage lives."""
+        storage = Storage(self.device, node.nbytes, node.primitive.name)
+        storage.node = node
+        node.storage = weakref.ref(storage)
+        return storage
 
     def packed(self, array: Array) -> Array:
         """The array itself where it is packed, else a packed copy."""
@@ -182,7 +190,10 @@ class Graph:
         computed = set(nodes) if rest else set()
         links = []
         for node in rest:
-            links += [(node, i, _result(s[0], self.device)) for i, s in enumerate(node.sources) if s[0] in computed]
+            for i, source in enumerate(node.sources):
+                origin = source[0]
+                if isinstance(origin, Node) and origin in computed:
+                    links.append((node, i, origin.storage() or self._promise(origin)))
         storages = [node.storage() for node in nodes]
         blocks = self._plan(nodes, storages)
         lib.Running.thread = threading.get_ident()
@@ -340,8 +351,7 @@ class Graph:
         for source in node.sources:
             origin, offset, shape, strides, dtype = source
             slab, start = _memory(source)
-            nbytes = origin.nbytes if type(origin) is Storage else prod(origin.shape) * ITEM  # type: ignore[union-attr]
-            whole = cpu.upload(self.device.read(slab, start, nbytes).view(dtype), primitive.name)
+            whole = cpu.upload(self.device.read(slab, start, origin.nbytes).view(dtype), primitive.name)
             arrays.append(Array(whole.storage, dtype, shape, strides, offset))
         if primitive.writes:
             cpu.graph.update([(primitive, arrays)])
@@ -353,16 +363,6 @@ class Graph:
         else:
             result = cpu.graph.record(primitive, arrays, node.shape, node.dtype, *node.parameters)
             self.device.write(node.slab, node.offset, cpu.download(result))
-
-
-def _result(node: Node, device: Device) -> Storage:
-    """The storage of a node's result, made now if nobody wanted it before."""
-    storage = node.storage()
-    if storage is None:
-        storage = Storage(device, prod(node.shape) * ITEM, node.primitive.name)
-        storage.node = node
-        node.storage = weakref.ref(storage)
-    return storage
 
 
 def _heir(node: Node, dying: list[Node]) -> Node | None:
@@ -380,9 +380,9 @@ def _heir(node: Node, dying: list[Node]) -> Node | None:
 def _memory(source: Source) -> tuple[Slab, int]:
     """Where an operand's origin begins: slab and offset in it."""
     origin = source[0]
-    if type(origin) is Node:
+    if isinstance(origin, Node):
         return origin.slab, origin.offset
-    block = origin.block  # type: ignore[union-attr]
+    block = origin.block
     assert block is not None
     return block.slab, block.offset
 
@@ -391,9 +391,8 @@ def _window(source: Source, arena: Arena) -> int:
     """The ggml tensor of an operand that is a window on memory: a leaf, which its storage keeps for the next graphs."""
     origin, start, shape, strides, dtype = source
     slab, offset = _memory(source)
-    if type(origin) is Node:
+    if isinstance(origin, Node):
         return arena.leaf(dtype, shape, strides, slab, offset + start * ITEM)
-    assert isinstance(origin, Storage)
     leaves = origin.leaves
     if leaves is None:
         leaves = origin.leaves = {}

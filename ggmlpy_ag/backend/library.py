@@ -120,7 +120,6 @@ device_registry = bind("ggml_backend_dev_backend_reg", P, P)
 registry_function = bind("ggml_backend_reg_get_proc_address", P, P, TEXT)
 supports_op = bind("ggml_backend_supports_op", BOOL, P, P)
 compute = bind("ggml_backend_graph_compute", I32, P, P)
-synchronize = bind("ggml_backend_synchronize", None, P)
 
 # memory
 buffer_alignment = bind("ggml_backend_buft_get_alignment", SIZE, P)
@@ -133,9 +132,8 @@ tensor_alloc = bind("ggml_backend_tensor_alloc", I32, P, P, P)
 tensor_set = bind("ggml_backend_tensor_set", None, P, P, SIZE, SIZE)
 tensor_get = bind("ggml_backend_tensor_get", None, P, P, SIZE, SIZE)
 
-DEVICE_CPU, DEVICE_GPU, DEVICE_IGPU, DEVICE_ACCEL = 0, 1, 2, 3
+DEVICE_CPU, DEVICE_IGPU = 0, 2
 HAS_VULKAN = bind("ggml_backend_vk_reg", P, required=False) is not _missing
-
 
 # Byte offsets inside C's `struct ggml_tensor` and `struct ggml_cgraph`, read from the bindings.
 TENSOR_SIZE = ctypes.sizeof(ggml.ggml_tensor)

@@ -1,7 +1,7 @@
 """Device memory: slabs of backend buffers, blocks cut from them, and the storages that own blocks.
 
 Vulkan drivers cap the number of allocations and take long over each, so a Pool asks for few large slabs and
-cuts blocks from them. A freed block is joined with its free neighbours and kept for reuse.
+cuts blocks from them. A freed block is kept for reuse, and joined with its free neighbours when room runs out.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ggml's own `supports_op` says yes to layouts that abort or return garbage (a transposed operand of a unary
 function, a slice summed on Vulkan), so this table decides: an operand that does not have the layout named here is
-copied first. The conformance tests run every primitive on every device with every layout.
+copied first. The tests run every operation on every device with packed, transposed, cut and strided operands.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Primitive:
     elementwise: bool = False
 
 
-def _unary(name: str, function: str | None = None) -> Primitive:
-    return Primitive(name, bind(function or f"ggml_{name}", P, P, P), (ROWS,), elementwise=True)
+def _unary(name: str) -> Primitive:
+    return Primitive(name, bind(f"ggml_{name}", P, P, P), (ROWS,), elementwise=True)
 
 
 def _binary(name: str) -> Primitive:

@@ -7,7 +7,7 @@ from math import prod
 
 from ..backend import primitives as prim
 from ..backend.array import FLOAT, INT, Array, Shape
-from ..tape import record
+from ..tape import GradFn, record
 from ..tensor import Axes, Tensor, TensorLike
 from . import base
 from .base import check_dims, floats, int_shape, one_axis, packed, scaled, some_axes
@@ -38,7 +38,7 @@ def mean(x: TensorLike, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return record("mean", out, (x,), _spread(x.shape, axes, factor))
 
 
-def _spread(shape: Shape, axes: tuple[int, ...], factor: float):  # type: ignore[no-untyped-def]
+def _spread(shape: Shape, axes: tuple[int, ...], factor: float) -> GradFn:
     """The rule of a sum times a factor: its gradient goes to every summed element."""
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
 

@@ -104,21 +104,20 @@ def getitem(x: Tensor, index: Index) -> Tensor:
         ValueError: a step that is not positive, or nothing selected.
     """
     items = index if isinstance(index, tuple) else (index,)
-    cuts, shape = _parse_index(x.shape, items)
-    check_dims("index", shape)
+    cuts, kept = _parse_index(x.shape, items)
     a = x._array
-    view = a.view(
-        tuple(len(c) for c in cuts),
-        tuple(s * c.step for s, c in zip(a.strides, cuts, strict=True)),
-        a.offset + sum(s * c.start for s, c in zip(a.strides, cuts, strict=True)),
-    )
-    out = Tensor(view.view(shape, _strides_of(view.strides, items, x.ndim)))
-    before, picked = x.shape, view.shape
+    picked = tuple(len(c) for c in cuts)
+    strides = tuple(s * c.step for s, c in zip(a.strides, cuts, strict=True))
+    offset = a.offset + sum(s * c.start for s, c in zip(a.strides, cuts, strict=True))
+    shape = tuple(1 if i is None else picked[i] for i in kept)
+    check_dims("index", shape)
+    out = Tensor(a.view(shape, tuple(0 if i is None else strides[i] for i in kept), offset))
+    before = x.shape
     return record("index", out, (x,), lambda g: (_scatter(reshape(g, picked), before, cuts),))
 
 
-def _parse_index(shape: Shape, items: tuple[Any, ...]) -> tuple[list[range], Shape]:
-    """For each dimension the range of indices taken, and the shape of the result."""
+def _parse_index(shape: Shape, items: tuple[Any, ...]) -> tuple[list[range], list[int | None]]:
+    """For each dimension the range of indices taken; for each of the result, which one that is (None: a new one)."""
     for item in items:
         if isinstance(item, (bool, np.bool_)) or not (
             item is None or item is Ellipsis or isinstance(item, (int, np.integer, slice))
@@ -130,10 +129,10 @@ def _parse_index(shape: Shape, items: tuple[Any, ...]) -> tuple[list[range], Sha
     if named > len(shape):
         raise IndexError(f"index: {named} indices for shape {shape}")
     cuts: list[range] = []
-    result: list[int] = []
+    kept: list[int | None] = []
     for item in _expanded(items, len(shape) - named):
         if item is None:
-            result.append(1)
+            kept.append(None)
             continue
         n = shape[len(cuts)]
         if isinstance(item, slice):
@@ -147,14 +146,14 @@ def _parse_index(shape: Shape, items: tuple[Any, ...]) -> tuple[list[range], Sha
                 raise ValueError(f"index: {item} selects nothing of {n}: a tensor needs at least one element")
             if len(cut) == 1:  # however large its step was: the gradient of a slice pads by steps
                 cut = range(cut.start, cut.start + 1)
-            result.append(len(cut))
+            kept.append(len(cuts))
         else:
             if not -n <= item < n:
                 raise IndexError(f"index: {item} is out of range for dimension {len(cuts)} of shape {shape}")
             start = int(item) % n  # an int8 may be too small for n
             cut = range(start, start + 1)
         cuts.append(cut)
-    return cuts, tuple(result)
+    return cuts, kept
 
 
 def _expanded(items: tuple[Any, ...], missing: int) -> list[Any]:
@@ -162,21 +161,6 @@ def _expanded(items: tuple[Any, ...], missing: int) -> list[Any]:
     full = [slice(None)] * missing
     at = items.index(Ellipsis) if Ellipsis in items else len(items)
     return [*items[:at], *full, *items[at + 1 :]]
-
-
-def _strides_of(strides: Shape, items: tuple[Any, ...], ndim: int) -> Shape:
-    """Strides of the result: integers drop their dimension, None adds one."""
-    named = sum(1 for i in items if i is not None and i is not Ellipsis)
-    left = list(strides)
-    result = []
-    for item in _expanded(items, ndim - named):
-        if item is None:
-            result.append(0)
-        else:
-            stride = left.pop(0)
-            if isinstance(item, slice):
-                result.append(stride)
-    return tuple(result)
 
 
 def _scatter(g: Tensor, shape: Shape, cuts: Sequence[range]) -> Tensor:
