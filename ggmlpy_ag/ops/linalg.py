@@ -13,6 +13,7 @@ from .base import floats
 from .reduce import sum_to
 
 BLAS_WORK = 32 * 32 * 32  # multiply-adds; below, handing over to BLAS costs more than it saves
+BLAS_EXTENT = 32  # of each dimension, where ggml's own kernel needs no copy either; ggml's scheduler chooses alike
 
 
 def matmul(a: TensorLike, b: TensorLike) -> Tensor:
@@ -121,7 +122,7 @@ def _matmul_2d(a: Array, b: Array) -> Array:
     m, k, n = a.shape[0], a.shape[1], b.shape[1]
     columns = b.swapped()
     blas = bool(a.device.blas) and m * k * n >= BLAS_WORK
-    if not blas:
+    if not blas or (columns.packed and min(m, k, n) < BLAS_EXTENT):
         return graph.record(prim.MATMUL, (columns, a), (m, n), FLOAT)
     if columns.packed:
         return graph.record(prim.MATMUL_BLAS, (columns, base.packed(a)), (m, n), FLOAT)
