@@ -16,7 +16,6 @@ from functools import partial, wraps
 from types import FunctionType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
-from .backend.array import FLOAT
 from .tensor import Tensor, TensorLike, as_numpy
 
 GradFn: TypeAlias = Callable[[Tensor], Sequence[Tensor | None]]
@@ -27,13 +26,13 @@ class Node:
     """One recorded operation.
 
     `op` is the name the user called. `edges` has one entry an operand: the node that made it, the operand itself
-    when it is a leaf that requires a gradient, or None. `operands` are weak links to the operands' storages, for the
-    report. `saved` has the storage (a weak link), version and shape of each value that the rule captured. `fields`
-    are named extras that only a report looks at.
+    when it is a leaf that requires a gradient, or None. `specs` are the operands' shapes and dtypes. `operands` are
+    weak links to the operands' storages, for the report. `saved` has the storage (a weak link), version and shape of
+    each value that the rule captured. `fields` are named extras that only a report looks at.
     """
 
     __slots__ = (
-        "__weakref__", "edges", "fields", "grad_fn", "index", "op", "operands", "saved", "shapes", "tape",
+        "__weakref__", "edges", "fields", "grad_fn", "index", "op", "operands", "saved", "specs", "tape",
     )  # fmt: skip
 
     def __init__(
@@ -43,11 +42,11 @@ class Node:
         self.tape = tape.link
         self.index = len(tape.nodes)
         edges: list[Node | Tensor | None] = []
-        shapes = []
+        specs = []
         operands = []
         for tensor in inputs:
             array = tensor._array
-            shapes.append(array.shape)
+            specs.append((array.shape, array.dtype))
             operands.append(weakref.ref(array.storage))
             node = None
             if tensor.requires_grad and tensor._node is not None:
@@ -57,7 +56,7 @@ class Node:
             else:
                 edges.append(tensor if tensor.requires_grad else None)
         self.edges: Sequence[Node | Tensor | None] = edges
-        self.shapes = shapes
+        self.specs = specs
         self.operands = operands
         self.grad_fn: GradFn | None = grad_fn
         self.fields = fields
@@ -267,8 +266,11 @@ def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: boo
 def _seed(loss: Tensor, gradient: TensorLike | None) -> Tensor:
     device = loss._array.device
     if gradient is None:
-        return Tensor(device.constant(1.0).reshaped(loss.shape))
-    seed = gradient if isinstance(gradient, Tensor) else Tensor(device.upload(as_numpy(gradient, FLOAT, "gradient")))
+        return Tensor(device.constant(1.0).reshaped(loss.shape)).astype(loss.dtype)
+    if isinstance(gradient, Tensor):
+        seed = gradient.astype(loss.dtype)
+    else:
+        seed = Tensor(device.upload(as_numpy(gradient, loss.dtype, "gradient")))
     if seed.shape != loss.shape:
         raise ValueError(f"gradient has shape {seed.shape}, but the loss has shape {loss.shape}")
     return seed
@@ -312,13 +314,15 @@ def _walk(loss: Tensor, seed: Tensor, start: Node | None, nodes: list[Node]) -> 
             )
         if len(grads) != len(node.edges):
             raise ValueError(f"the rule of {node.op} returned {len(grads)} gradients for {len(node.edges)} operands")
-        for edge, part, shape in zip(node.edges, grads, node.shapes, strict=True):
+        for edge, part, (shape, dtype) in zip(node.edges, grads, node.specs, strict=True):
             if edge is None or part is None:
                 continue
             if not isinstance(part, Tensor):
                 raise TypeError(f"the rule of {node.op} returned a {type(part).__name__} as gradient, not a Tensor")
             if part.shape != shape:
                 raise ValueError(f"the rule of {node.op} returned a gradient of shape {part.shape} for {shape}")
+            if part._array.dtype is not dtype:  # such as that of a float16 operand beside a float32 one
+                part = part.astype(dtype)
             found: dict[Any, Tensor] = waiting if type(edge) is Node else leaves
             before = found.get(edge)
             found[edge] = part if before is None else before + part

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .backend import devices
-from .backend.array import FLOAT, INT, MAX_DIMS, Array, Shape
+from .backend.array import BFLOAT, FLOAT, HALF, INT, MAX_DIMS, Array, Shape, dtype_name, to_bfloat
 
 if TYPE_CHECKING:
     from .tape import Node
@@ -24,7 +24,10 @@ Index: TypeAlias = Any  # int, slice, None, Ellipsis, or a tuple of them
 
 
 class Tensor:
-    """An array of float32 or int32 values on a device, of at most four dimensions and at least one element.
+    """An array on a device, of at most four dimensions and at least one element.
+
+    Its values are float32; or float16 or bfloat16, which are stored so and computed with in float32; or int32, for
+    indices.
 
     Made by `ag.tensor`, `ag.param` and the operations, not by calling the class. Arithmetic follows NumPy's
     broadcasting, with numbers and NumPy arrays on either side. Values are computed when they are read.
@@ -62,7 +65,7 @@ class Tensor:
 
     @property
     def dtype(self) -> np.dtype:
-        """`numpy.dtype`: float32 or int32."""
+        """`numpy.dtype`: float32, float16, int32 or `ag.bfloat16`, a type of ours, since NumPy has none."""
         return self._array.dtype
 
     @property
@@ -83,7 +86,7 @@ class Tensor:
     # ------------------------------------------------------------ reading it
 
     def numpy(self) -> np.ndarray:
-        """The values as a new NumPy array; computes what is pending."""
+        """The values as a new NumPy array, bfloat16 ones as float32; computes what is pending."""
         return self._array.device.download(self._array)
 
     def item(self) -> float | int:
@@ -132,7 +135,7 @@ class Tensor:
         values = np.array2string(self.numpy(), separator=", ", prefix="tensor(")
         extras = [f"device={self.device!r}"]
         if self.dtype != FLOAT:
-            extras.append(f"dtype={self.dtype}")
+            extras.append(f"dtype={dtype_name(self.dtype)}")
         if self.requires_grad:
             extras.append("requires_grad=True")
         return f"tensor({values}, {', '.join(extras)})"
@@ -212,23 +215,24 @@ class Tensor:
 # ---------------------------------------------------------------- making tensors
 
 
+DTYPES = (FLOAT, HALF, BFLOAT, INT)
+
+
 def parse_dtype(dtype: npt.DTypeLike) -> np.dtype:
-    """float32 or int32 from any spelling NumPy knows.
+    """One of our types from any spelling NumPy knows, or "bfloat16".
 
     Raises:
         TypeError: any other type.
     """
     try:
-        found = np.dtype(dtype)
-    except TypeError:
-        raise TypeError(f"dtype must be float32 or int32, not {dtype!r}") from None
-    if found not in (FLOAT, INT):
-        raise TypeError(f"dtype must be float32 or int32, not {found}")
-    return FLOAT if found == FLOAT else INT
+        found = BFLOAT if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
+        return DTYPES[DTYPES.index(found)]  # the one that we compare by identity
+    except (TypeError, ValueError):
+        raise TypeError(f"dtype must be float32, float16, bfloat16 or int32, not {dtype!r}") from None
 
 
 def as_numpy(data: TensorLike, dtype: np.dtype | None, name: str) -> np.ndarray:
-    """`data` as a float32 or int32 NumPy array that a device can hold.
+    """`data` as a NumPy array that a device can hold.
 
     Without a dtype, integers become int32 and everything else float32.
 
@@ -255,7 +259,7 @@ def as_numpy(data: TensorLike, dtype: np.dtype | None, name: str) -> np.ndarray:
         if low < limits.min or high > limits.max:
             raise ValueError(f"{name} holds integers from {low} to {high}: outside int32")
     with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite, as in NumPy
-        return array.astype(wanted, copy=False)
+        return to_bfloat(array.astype(FLOAT)) if wanted == BFLOAT else array.astype(wanted, copy=False)
 
 
 def tensor(
@@ -268,7 +272,8 @@ def tensor(
 
     Args:
         data: at most four dimensions, at least one element.
-        dtype: "float32" or "int32"; by default integers become int32 (indices) and everything else float32.
+        dtype: "float32", "float16", "bfloat16" or "int32"; by default integers become int32 (indices) and everything
+            else float32.
         device: a device name; by default the default device.
         requires_grad: whether tapes record what is done with it.
 
@@ -282,6 +287,15 @@ def tensor(
     return Tensor(devices.get(device).upload(array), requires_grad)
 
 
-def param(data: TensorLike, device: str | None = None) -> Tensor:
-    """A float32 tensor to be trained: `tensor(data, "float32", device, requires_grad=True)`."""
-    return tensor(data, FLOAT, device, requires_grad=True)
+def param(data: TensorLike, device: str | None = None, dtype: npt.DTypeLike = FLOAT) -> Tensor:
+    """A tensor to be trained: `tensor(data, dtype, device, requires_grad=True)`.
+
+    Args:
+        data: at most four dimensions, at least one element.
+        device: a device name; by default the default device.
+        dtype: "float32", "float16" or "bfloat16".
+
+    Raises:
+        TypeError: int32, or data that are no real numbers. ValueError: as `tensor`.
+    """
+    return tensor(data, dtype, device, requires_grad=True)

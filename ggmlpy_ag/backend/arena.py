@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from . import library as lib
-from .array import GGML_TYPE, ITEM, Shape, extents
+from .array import GGML_TYPE, Shape, extents
 from .memory import Slab
 
 # Writing an element of a typed memoryview takes a third of the time of struct.pack_into, so fields are named by index.
@@ -40,7 +40,7 @@ class Leaf:
 
     def point(self, dtype: np.dtype, shape: Shape, strides: Shape, slab: Slab, offset: int) -> int:
         """Make it a window on a slab; returns the tensor."""
-        steps = _byte_strides(shape, strides)
+        steps = _byte_strides(shape, strides, dtype.itemsize)
         _PACK_LEAF(self._memory, 0, GGML_TYPE[dtype], slab.buffer, *extents(shape), *steps, slab.base + offset)
         return self.tensor
 
@@ -110,12 +110,12 @@ def _graph_bytes(nodes: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _byte_strides(shape: Shape, strides: Shape) -> Shape:
+def _byte_strides(shape: Shape, strides: Shape, itemsize: int) -> Shape:
     """ggml's `nb`. A dimension of one element gets the stride it would have if packed on the one below it."""
     nb = []
-    step = ITEM
+    step = itemsize
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
-        step = step if n == 1 else s * ITEM
+        step = step if n == 1 else s * itemsize
         nb.append(step)
         step *= n
     nb += [step] * (4 - len(nb))

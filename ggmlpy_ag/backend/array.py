@@ -15,12 +15,31 @@ if TYPE_CHECKING:
     from .memory import Storage
 
 FLOAT = np.dtype(np.float32)
+HALF = np.dtype(np.float16)
+BFLOAT = np.dtype([("bfloat16", np.uint16)])  # NumPy has no bfloat16: the upper half of a float32
 INT = np.dtype(np.int32)
-GGML_TYPE = {FLOAT: lib.TYPE_F32, INT: lib.TYPE_I32}
-ITEM = 4  # bytes of an element of either type
+GGML_TYPE = {FLOAT: lib.TYPE_F32, HALF: lib.TYPE_F16, BFLOAT: lib.TYPE_BF16, INT: lib.TYPE_I32}
 MAX_DIMS = 4
 
 Shape = tuple[int, ...]
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """Its name in messages."""
+    return "bfloat16" if dtype == BFLOAT else dtype.name
+
+
+def to_bfloat(values: np.ndarray) -> np.ndarray:
+    """float32 -> bfloat16, to the nearest, ties to even."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    rounded = np.where(np.isnan(values), 0x7FC0 | (bits >> 16), rounded)  # adding could turn a NaN into infinity
+    return rounded.astype(np.uint16).view(BFLOAT).reshape(values.shape)
+
+
+def from_bfloat(values: np.ndarray) -> np.ndarray:
+    """bfloat16 -> float32, exactly."""
+    return (values["bfloat16"].astype(np.uint32) << 16).view(np.float32)
 
 
 @lru_cache(maxsize=4096)

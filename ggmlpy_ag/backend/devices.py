@@ -22,7 +22,7 @@ import numpy as np
 from . import library as lib
 from . import primitives as prim
 from . import vulkan
-from .array import FLOAT, INT, ITEM, Array, Shape, extents, packed_strides
+from .array import BFLOAT, FLOAT, INT, Array, Shape, extents, from_bfloat, packed_strides
 from .counters import COUNTS
 from .errors import GgmlError
 from .graph import Graph, Node
@@ -131,7 +131,7 @@ class Device:
         if not self.backend:
             raise GgmlError(f"ggml cannot open {info}")
         buffer_type = lib.device_buffer_type(info.handle)
-        self.offset_alignment = lib.buffer_alignment(buffer_type) if not self.is_cpu else ITEM
+        self.offset_alignment = lib.buffer_alignment(buffer_type) if not self.is_cpu else 1
         self.pool: Pool = Pool(info.name, buffer_type)
         self.graph = Graph(self)
         self.blas = 0
@@ -197,7 +197,7 @@ class Device:
                 self.backend = lib.device_init(self.info.handle, None)
 
     def upload(self, data: np.ndarray, label: str = "tensor") -> Array:
-        """Copy a float32 or int32 NumPy array to the device."""
+        """Copy a NumPy array of one of the four types to the device."""
         data = np.asarray(data, order="C")
         storage = Storage(self, data.nbytes, label)
         with self.graph.lock:
@@ -215,13 +215,14 @@ class Device:
                 self.graph.run()
                 block = target.storage.block
                 assert block is not None
-                self.write(block.slab, block.offset + target.offset * ITEM, np.asarray(data, order="C"))
+                start = block.offset + target.offset * target.dtype.itemsize
+                self.write(block.slab, start, np.asarray(data, order="C"))
                 target.storage.overwritten()
         else:
             self.graph.update([(prim.ASSIGN, [self.upload(data), target])])
 
     def download(self, array: Array) -> np.ndarray:
-        """Compute what is pending and copy an array to host memory, as a C-contiguous NumPy array."""
+        """Compute what is pending and copy an array to host memory: C-contiguous, bfloat16 as float32."""
         with self.graph.lock:
             span = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
             if span > 2 * array.size:  # a sparse window: pick its elements on the device
@@ -231,10 +232,13 @@ class Device:
                 self.graph.run(array.storage)
             block = array.storage.block
             assert block is not None
-            raw = self.read(block.slab, block.offset + array.offset * ITEM, span * ITEM).view(array.dtype)
+            item = array.dtype.itemsize
+            raw = self.read(block.slab, block.offset + array.offset * item, span * item).view(array.dtype)
+        if array.dtype is BFLOAT:
+            raw = from_bfloat(raw)
         if array.packed:
             return raw.reshape(array.shape)
-        strides = [s * ITEM for s in array.strides]
+        strides = [s * raw.itemsize for s in array.strides]
         return np.array(np.lib.stride_tricks.as_strided(raw, array.shape, strides), order="C")
 
     def write(self, slab: Slab, offset: int, data: np.ndarray) -> None:
@@ -268,11 +272,11 @@ def _is_large(nodes: Sequence[Node]) -> bool:
     work = 0
     for node in nodes:
         if node.primitive is prim.MATMUL:
-            work += node.size // ITEM * node.sources[0][2][-1]
+            work += prod(node.shape) * node.sources[0][2][-1]
         elif node.primitive.writes:
             work += prod(node.sources[0][2])
         else:
-            work += node.size // ITEM
+            work += prod(node.shape)
         if work > SMALL_GRAPH:
             return True
     return False

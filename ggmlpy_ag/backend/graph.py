@@ -23,7 +23,7 @@ import numpy as np
 from . import library as lib
 from . import primitives as prim
 from .arena import Arena, Leaf
-from .array import FLOAT, INT, ITEM, Array, Shape, is_packed, packed_strides, rows_packed
+from .array import BFLOAT, FLOAT, INT, Array, Shape, is_packed, packed_strides, rows_packed, to_bfloat
 from .counters import COUNTS
 from .errors import FallbackError, GgmlError
 from .memory import Block, Slab, Storage
@@ -91,7 +91,7 @@ class Node:
     @property
     def nbytes(self) -> int:
         """Bytes of its result."""
-        return prod(self.shape) * ITEM
+        return prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
         operands = ", ".join(str(list(shape)) for _, _, shape, _, _ in self.sources)
@@ -149,7 +149,9 @@ class Graph:
         """The array, or a copy of it, in a layout the primitive takes."""
         check = is_packed if layout == PACKED else rows_packed
         # Vulkan binds buffers at multiples of an alignment; many kernels abort on a view between two of them.
-        if array.offset * ITEM % self.device.offset_alignment == 0 and check(array.shape, array.strides):
+        if array.offset * array.dtype.itemsize % self.device.offset_alignment == 0 and check(
+            array.shape, array.strides
+        ):
             return array
         return self.record(prim.COPY, [array], array.shape, array.dtype)
 
@@ -304,7 +306,7 @@ class Graph:
             if primitive.writes:
                 target = node.sources[primitive.writes[0]]
                 slab, offset = _memory(target)
-                arena.place(node.tensor, slab, offset + target[1] * ITEM)
+                arena.place(node.tensor, slab, offset + target[1] * target[4].itemsize)
             else:
                 arena.place(node.tensor, node.slab, node.offset)
             wanted = primitive.engine if all_supported or self._supports(node) else "host"
@@ -358,11 +360,12 @@ class Graph:
             for i in primitive.writes:
                 slab, start = _memory(node.sources[i])
                 storage = arrays[i].storage
-                whole = Array(storage, arrays[i].dtype, (storage.nbytes // ITEM,), (1,))
+                whole = Array(storage, arrays[i].dtype, (storage.nbytes // arrays[i].dtype.itemsize,), (1,))
                 self.device.write(slab, start, cpu.download(whole))
         else:
             result = cpu.graph.record(primitive, arrays, node.shape, node.dtype, *node.parameters)
-            self.device.write(node.slab, node.offset, cpu.download(result))
+            values = cpu.download(result)
+            self.device.write(node.slab, node.offset, to_bfloat(values) if node.dtype is BFLOAT else values)
 
 
 def _heir(node: Node, dying: list[Node]) -> Node | None:
@@ -392,7 +395,7 @@ def _window(source: Source, arena: Arena) -> int:
     origin, start, shape, strides, dtype = source
     slab, offset = _memory(source)
     if isinstance(origin, Node):
-        return arena.leaf(dtype, shape, strides, slab, offset + start * ITEM)
+        return arena.leaf(dtype, shape, strides, slab, offset + start * dtype.itemsize)
     leaves = origin.leaves
     if leaves is None:
         leaves = origin.leaves = {}
@@ -401,6 +404,6 @@ def _window(source: Source, arena: Arena) -> int:
     if leaf is not None:
         return leaf.tensor
     if len(leaves) == MAX_LEAVES:
-        return arena.leaf(dtype, shape, strides, slab, offset + start * ITEM)
+        return arena.leaf(dtype, shape, strides, slab, offset + start * dtype.itemsize)
     leaf = leaves[key] = Leaf()
-    return leaf.point(dtype, shape, strides, slab, offset + start * ITEM)
+    return leaf.point(dtype, shape, strides, slab, offset + start * dtype.itemsize)

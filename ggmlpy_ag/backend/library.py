@@ -91,9 +91,10 @@ def _missing(*_: Any) -> None:
 P, I32, I64, SIZE, F32 = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t, ctypes.c_float
 TEXT, BOOL = ctypes.c_char_p, ctypes.c_bool
 
-TYPE_F32, TYPE_I8, TYPE_I32 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I8, ggml.GGML_TYPE_I32
+TYPE_F32, TYPE_F16, TYPE_BF16 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_BF16
+TYPE_I8, TYPE_I32 = ggml.GGML_TYPE_I8, ggml.GGML_TYPE_I32
 FLAG_OUTPUT, FLAG_PARAM, FLAG_COMPUTE = 2, 4, 16
-POOL_MAX = ggml.GGML_OP_POOL_MAX
+POOL_MAX, POOL_AVG = ggml.GGML_OP_POOL_MAX, ggml.GGML_OP_POOL_AVG
 
 # contexts and graphs
 init_context = bind("ggml_init", P, ggml.ggml_init_params)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import library as lib
-from .library import F32, I32, I64, P, bind
+from .library import BOOL, F32, I32, I64, P, bind
 
 ANY = "any"  # any strides
 ROWS = "rows"  # rows side by side; a slice of rows or columns is fine
@@ -52,7 +52,12 @@ SGN = _unary("sgn")
 EXP = _unary("exp")
 LOG = _unary("log")
 SQRT = _unary("sqrt")
+SQUARE = _unary("sqr")
+SIN = _unary("sin")
+COS = _unary("cos")
 FLOOR = _unary("floor")
+CEIL = _unary("ceil")
+TRUNC = _unary("trunc")
 RELU = _unary("relu")
 SIGMOID = _unary("sigmoid")
 TANH = _unary("tanh")
@@ -70,12 +75,19 @@ SUM_ROWS = Primitive("sum_rows", bind("ggml_sum_rows", P, P, P), (PACKED,))
 SOFTMAX = Primitive("softmax", bind("ggml_soft_max", P, P, P), (PACKED,))
 REPEAT = Primitive("repeat", bind("ggml_repeat_4d", P, P, P, I64, I64, I64, I64), (PACKED,))
 DIAG = Primitive("diag", bind("ggml_diag", P, P, P), (PACKED,))  # (n,) -> (n, n)
-GET_ROWS = Primitive("get_rows", bind("ggml_get_rows", P, P, P, P), (PACKED, PACKED))
+# (.., n, columns) and (.., k) int32 -> (.., k, columns); an index out of range ends the process
+GET_ROWS = Primitive("get_rows", bind("ggml_get_rows", P, P, P, P), (ROWS, PACKED))
+ARGMAX = Primitive("argmax", bind("ggml_argmax", P, P, P), (PACKED,))  # (n, columns) -> (n,); see ops/order.py for ties
+CUMSUM = Primitive("cumsum", bind("ggml_cumsum", P, P, P), (PACKED,))
 MATMUL = Primitive("mul_mat", bind("ggml_mul_mat", P, P, P, P), (PACKED, PACKED))
 MATMUL_BLAS = Primitive("mul_mat", MATMUL.build, (PACKED, PACKED), engine="blas")
 # out_prod computes a.T @ b without a transposed copy; only BLAS does it well, and Vulkan not at all.
 OUT_PROD_BLAS = Primitive("out_prod", bind("ggml_out_prod", P, P, P, P), (PACKED, ANY), engine="blas")
 
+_argsort = bind("ggml_argsort", P, P, P, I32)
+_concat = bind("ggml_concat", P, P, P, P, I32)
+_get_rows_back = bind("ggml_get_rows_back", P, P, P, P, P)
+_im2col = bind("ggml_im2col", P, P, P, P, I32, I32, I32, I32, I32, I32, BOOL, I32)
 _clamp = bind("ggml_clamp", P, P, P, F32, F32)
 _pool_2d = bind("ggml_pool_2d", P, P, P, I32, I32, I32, I32, I32, F32, F32)
 _arange = bind("ggml_arange", P, P, F32, F32, F32)
@@ -116,12 +128,31 @@ def _build_sgd(context: int, weight: int, grad: int, parameters: int) -> int:
     return int(_sgd(context, weight, grad, parameters))
 
 
+def _build_get_rows_back(context: int, rows: int, indices: int, n: int, columns: int) -> int:
+    # the last operand only tells the shape
+    return int(_get_rows_back(context, rows, indices, lib.new_tensor_4d(context, lib.TYPE_F32, columns, n, 1, 1)))
+
+
+def _build_im2col(context: int, image: int, channels: int, kernel: tuple[int, int], *steps: int) -> int:
+    # the kernel only tells its shape
+    shape = lib.new_tensor_4d(context, lib.TYPE_F32, kernel[1], kernel[0], channels, 1)
+    return int(_im2col(context, shape, image, *steps, True, lib.TYPE_F32))
+
+
 CLAMP = Primitive("clamp", _build_clamp, (PACKED,))
 ROW_MAX = Primitive("row_max", _build_row_max, (PACKED,))
 SUM_MIDDLE = Primitive("sum_middle", _build_sum_middle, (PACKED,))  # (outer, n, inner) -> (outer, 1, inner)
 PAD = Primitive("pad", _pad, (PACKED,))  # zeros before and after each dimension, the fastest first
 ARANGE = Primitive("arange", lambda ctx, n: _arange(ctx, 0.0, float(n), 1.0), ())
+ARGSORT = Primitive("argsort", lambda ctx, a: _argsort(ctx, a, 0), (PACKED,))  # ascending; equal ones in any order
+CONCAT = Primitive("concat", _concat, (PACKED, PACKED))  # along ggml's dimension 0 to 3, 0 being the last of ours
+# (k, columns) and (k,) int32 -> (n, columns): row i is the sum of the rows whose index is i
+GET_ROWS_BACK = Primitive("get_rows_back", _build_get_rows_back, (PACKED, PACKED))
+# (n, channels, h, w) -> (n, out_h, out_w, channels * kernel_h * kernel_w); stride, padding, dilation: the width's first
+IM2COL = Primitive("im2col", _build_im2col, (PACKED,))
 TO_FLOAT = Primitive("to_float", lambda ctx, a: _cast(ctx, a, lib.TYPE_F32), (PACKED,))
+TO_HALF = Primitive("to_half", lambda ctx, a: _cast(ctx, a, lib.TYPE_F16), (PACKED,))  # from float32 only, as below
+TO_BFLOAT = Primitive("to_bfloat", lambda ctx, a: _cast(ctx, a, lib.TYPE_BF16), (PACKED,))
 TO_INT = Primitive("to_int", lambda ctx, a: _cast(ctx, a, lib.TYPE_I32), (PACKED,))
 
 ASSIGN = Primitive("assign", bind("ggml_cpy", P, P, P, P), (ANY, ANY), writes=(1,))

@@ -1,15 +1,29 @@
-"""The operations, one family a file; each is defined once, with its gradient rule beside it."""
+"""The operations, one family a file; each is defined once, with its gradient rule beside it.
 
-from . import methods
-from .activation import gelu, log_softmax, relu, sigmoid, silu, softmax, tanh
-from .elementwise import abs, add, clamp, div, exp, log, mul, neg, pow, scale, sign, sqrt, sub
-from .linalg import linear, matmul
-from .loss import cross_entropy_loss, mse_loss
-from .reduce import argmax, broadcast_to, mean, sum
-from .shape import astype, pad, permute, reshape, to, transpose
+A family's `__all__` lists its public operations; `ag.NAME` is each of them.
+"""
 
-__all__ = [
-    "abs", "add", "argmax", "astype", "broadcast_to", "clamp", "cross_entropy_loss", "div", "exp", "gelu", "linear",
-    "log", "log_softmax", "matmul", "mean", "methods", "mse_loss", "mul", "neg", "pad", "permute", "pow", "relu",
-    "reshape", "scale", "sigmoid", "sign", "silu", "softmax", "sqrt", "sub", "sum", "tanh", "to", "transpose",
-]  # fmt: skip
+from . import activation, arithmetic, compare, functions, join, linalg, loss, order, reduce, shape
+from . import methods as _methods  # noqa: F401 - binds Tensor's operators and methods
+from .activation import *
+from .arithmetic import *
+from .compare import *
+from .functions import *
+from .join import *
+from .linalg import *
+from .loss import *
+from .order import *
+from .reduce import *
+from .shape import *
+
+__all__: list[str] = []
+__all__ += activation.__all__
+__all__ += arithmetic.__all__
+__all__ += compare.__all__
+__all__ += functions.__all__
+__all__ += join.__all__
+__all__ += linalg.__all__
+__all__ += loss.__all__
+__all__ += order.__all__
+__all__ += reduce.__all__
+__all__ += shape.__all__

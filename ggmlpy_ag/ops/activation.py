@@ -10,29 +10,31 @@ from ..backend.array import Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
-from .base import floats, one_axis, scaled, unary
-from .elementwise import clamp, exp, sign
-from .reduce import row_max, sum
+from .base import floats, one_axis, result, scaled, unary, wide
+from .compare import clamp
+from .functions import exp, sign
+from .order import row_max
+from .reduce import sum
 
 
 def relu(x: TensorLike) -> Tensor:
     """max(x, 0). The gradient at 0 is 0, as in PyTorch. NaN becomes 0: ggml's kernels have it so on every device."""
     (x,) = floats("relu", x)
-    out = Tensor(unary(prim.RELU, x._array))
+    out = result(unary(prim.RELU, wide(x)), x)
     return record("relu", out, (x,), lambda g: (g * sign(out),))
 
 
 def sigmoid(x: TensorLike) -> Tensor:
     """1 / (1 + exp(-x))."""
     (x,) = floats("sigmoid", x)
-    out = Tensor(unary(prim.SIGMOID, x._array))
+    out = result(unary(prim.SIGMOID, wide(x)), x)
     return record("sigmoid", out, (x,), lambda g: (g * (out * (1.0 - out)),))
 
 
 def tanh(x: TensorLike) -> Tensor:
     """Hyperbolic tangent. On Vulkan its absolute error is 1e-7 for small x (ggml's kernel)."""
     (x,) = floats("tanh", x)
-    out = Tensor(unary(prim.TANH, x._array))
+    out = result(unary(prim.TANH, wide(x)), x)
     return record("tanh", out, (x,), lambda g: (g * (1.0 - out * out),))
 
 
@@ -44,7 +46,7 @@ def silu(x: TensorLike) -> Tensor:
         s = sigmoid(x)
         return (g * (s + x * s * (1.0 - s)),)
 
-    return record("silu", Tensor(unary(prim.SILU, x._array)), (x,), grad)
+    return record("silu", result(unary(prim.SILU, wide(x)), x), (x,), grad)
 
 
 def gelu(x: TensorLike) -> Tensor:
@@ -55,15 +57,15 @@ def gelu(x: TensorLike) -> Tensor:
         near = clamp(x, -1e4, 1e4)  # inf times the density 0 is 0
         return (g * (_normal(x) + near * _density(near)),)
 
-    return record("gelu", Tensor(unary(prim.GELU_ERF, x._array)), (x,), grad)
+    return record("gelu", result(unary(prim.GELU_ERF, wide(x)), x), (x,), grad)
 
 
 def _normal(x: Tensor) -> Tensor:
     """Phi(x). ggml has no erf by itself: Phi(m) = gelu(m) / m for m = |x|, and Phi(-m) = 1 - Phi(m)."""
-    a = x._array
+    a = wide(x)
     m = base.clamped(unary(prim.ABS, a), 1e-20, 1e4)
     above_half = scaled(base.binary("gelu", prim.DIV, unary(prim.GELU_ERF, m), m), 1.0, -0.5)
-    out = Tensor(scaled(base.binary("gelu", prim.MUL, unary(prim.SGN, a), above_half), 1.0, 0.5))
+    out = result(scaled(base.binary("gelu", prim.MUL, unary(prim.SGN, a), above_half), 1.0, 0.5), x)
     return record("gelu", out, (x,), lambda g: (g * _density(x),))
 
 
@@ -79,7 +81,7 @@ def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """
     (x,) = floats("softmax", x)
     axis = one_axis("softmax", axis, x.ndim)
-    out = Tensor(_along_last(x._array, axis, lambda a: unary(prim.SOFTMAX, a)))
+    out = result(_along_last(wide(x), axis, lambda a: unary(prim.SOFTMAX, a)), x)
     return record("softmax", out, (x,), lambda g: (out * (g - sum(g * out, axis, keepdims=True)),))
 
 
@@ -91,7 +93,7 @@ def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """
     (x,) = floats("log_softmax", x)
     axis = one_axis("log_softmax", axis, x.ndim)
-    out = Tensor(_along_last(x._array, axis, log_softmax_rows))
+    out = result(_along_last(wide(x), axis, log_softmax_rows), x)
     return record("log_softmax", out, (x,), lambda g: (g - exp(out) * sum(g, axis, keepdims=True),))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import devices
 from ..backend import primitives as prim
-from ..backend.array import FLOAT, MAX_DIMS, Array, Shape, extents
+from ..backend.array import BFLOAT, FLOAT, HALF, INT, MAX_DIMS, Array, Shape, dtype_name, extents
 from ..backend.devices import Device
 from ..backend.primitives import Primitive
 from ..tensor import Tensor, TensorLike, as_numpy
@@ -30,7 +30,7 @@ def number(value: Any) -> float | None:
 
 
 def floats(op: str, *values: TensorLike) -> tuple[Tensor, ...]:
-    """Operands as float32 tensors on one device; numbers and arrays go where the tensors among them are.
+    """Operands as float tensors on one device; numbers and arrays go where the tensors among them are.
 
     Raises:
         TypeError: an int32 tensor, or something that is no number. ValueError: tensors on different devices.
@@ -40,7 +40,7 @@ def floats(op: str, *values: TensorLike) -> tuple[Tensor, ...]:
     for value in values:
         if type(value) is Tensor:
             array = value._array
-            if array.dtype is not FLOAT:
+            if array.dtype is INT:
                 raise TypeError(
                     f'{op} takes float32, but an operand of shape {value.shape} is {value.dtype}: use astype("float32")'
                 )
@@ -55,6 +55,23 @@ def floats(op: str, *values: TensorLike) -> tuple[Tensor, ...]:
         return values  # type: ignore[return-value]
     where = device or devices.get()
     return tuple([v if type(v) is Tensor else from_host(op, v, where) for v in values])
+
+
+def wide(x: Tensor) -> Array:
+    """The float32 values to compute with, whatever type they are stored in."""
+    array = x._array
+    return array if array.dtype is FLOAT else cast(array, FLOAT)
+
+
+def result(array: Array, *operands: Tensor) -> Tensor:
+    """What was computed in float32, in the type of the operands: float16 or bfloat16 where all of them are."""
+    dtype = operands[0]._array.dtype
+    if dtype is FLOAT:
+        return Tensor(array)
+    for x in operands:
+        if x._array.dtype is not dtype:
+            return Tensor(array)  # of mixed operands
+    return Tensor(cast(array, dtype))
 
 
 def from_host(op: str, value: TensorLike, device: Device) -> Tensor:
@@ -123,7 +140,56 @@ def check_dims(op: str, shape: Shape) -> None:
         raise ValueError(f"{op}: shape {shape} has more than {MAX_DIMS} dimensions")
 
 
+def indices(op: str, value: Any, n: int, device: Device) -> Array:
+    """Indices from 0 to n - 1 as a packed int32 array on this device.
+
+    What comes from the host is checked. What was computed on the device is clamped instead: checking it would mean to
+    wait for it and to download it.
+
+    Raises:
+        IndexError: an index outside [0, n), named with its place. TypeError: no integers. ValueError: another device.
+    """
+    if not isinstance(value, Tensor):
+        values = np.asarray(value)
+        if values.dtype.kind not in "iu":
+            raise TypeError(f"{op}: indices must be integers, not {values.dtype}")
+        _check_indices(op, values, n)
+        return device.upload(as_numpy(values, INT, f"{op}: indices"))
+    if value._array.dtype is not INT:
+        raise TypeError(f"{op}: indices must be int32, not {dtype_name(value.dtype)}")
+    array = value._array
+    if array.device is not device:
+        raise ValueError(f"{op}: indices are on {value.device}, the values on {device.name}; move one with .to(device)")
+    bounds = array.storage.bounds
+    if bounds is None:
+        limited = clamped(cast(array, FLOAT), 0.0, float(n - 1))  # an int32 beyond 2**24 is far outside, if rounded
+        return cast(limited, INT)
+    if bounds[0] < 0 or bounds[1] >= n:  # of the whole storage, of which this may be a part
+        _check_indices(op, value.numpy(), n)
+    return packed(array)
+
+
+def _check_indices(op: str, values: np.ndarray, n: int) -> None:
+    wrong = np.flatnonzero((values < 0) | (values >= n))
+    if wrong.size:
+        at = int(wrong[0])
+        place = tuple(int(i) for i in np.unravel_index(at, values.shape))
+        raise IndexError(f"{op}: index {values.reshape(-1)[at]} at {place} is outside [0, {n})")
+
+
 # ---------------------------------------------------------------- arrays: one primitive each, no tape
+
+
+def cast(a: Array, dtype: np.dtype) -> Array:
+    """In another type. ggml converts between float32 and each other type only."""
+    if a.dtype is dtype:
+        return a
+    if FLOAT not in (a.dtype, dtype):
+        a = cast(a, FLOAT)
+    return a.device.graph.record(_CASTS[dtype], (a,), a.shape, dtype)
+
+
+_CASTS = {FLOAT: prim.TO_FLOAT, HALF: prim.TO_HALF, BFLOAT: prim.TO_BFLOAT, INT: prim.TO_INT}
 
 
 def unary(primitive: Primitive, a: Array, *parameters: Any) -> Array:

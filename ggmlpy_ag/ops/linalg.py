@@ -9,7 +9,7 @@ from ..backend.array import FLOAT, Array, Shape
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
-from .base import floats
+from .base import floats, result, wide
 from .reduce import sum_to
 
 BLAS_WORK = 32 * 32 * 32  # multiply-adds; below, handing over to BLAS costs more than it saves
@@ -38,7 +38,7 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     if a.ndim == 1:
         row = matmul(a.reshape(1, -1), b)
         return row.reshape(row.shape[:-2] + row.shape[-1:])
-    out = Tensor(_matmul(a._array, b._array))
+    out = result(_matmul(wide(a), wide(b)), a, b)
     shape_a, shape_b = a.shape, b.shape
     left = a if b.requires_grad else None  # each operand is needed for its partner's gradient
     right = b if a.requires_grad else None
@@ -78,9 +78,9 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
             + " do not fit: they must be (..., in), (out, in) and (out,)"
         )
     rows = x.size // shape_x[-1]
-    array = _matmul_2d(base.reshaped(x._array, (rows, shape_w[1])), weight._array.swapped())
+    array = _matmul_2d(base.reshaped(wide(x), (rows, shape_w[1])), wide(weight).swapped())
     for b in rest:
-        array = base.binary("linear", prim.ADD, array, b._array)
+        array = base.binary("linear", prim.ADD, array, wide(b))
     left = x if weight.requires_grad else None
     right = weight if x.requires_grad else None
     count = 2 + len(rest)  # and not the bias itself, whose value no gradient needs
@@ -91,7 +91,9 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
         to_w = None if left is None else matmul(flat.mT, left.reshape(rows, shape_w[1]))
         return (to_x, to_w, sum_to(flat, shape_w[:1]))[:count]
 
-    return record("linear", Tensor(array.reshaped((*shape_x[:-1], shape_w[0]))), (x, weight, *rest), grad)
+    return record(
+        "linear", result(array.reshaped((*shape_x[:-1], shape_w[0])), x, weight, *rest), (x, weight, *rest), grad
+    )
 
 
 def _matmul(a: Array, b: Array) -> Array:

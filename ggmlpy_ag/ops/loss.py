@@ -10,7 +10,7 @@ from ..tape import record
 from ..tensor import Tensor, TensorLike, as_numpy
 from . import base
 from .activation import log_softmax, log_softmax_rows, softmax
-from .base import floats, scaled
+from .base import floats, result, scaled, wide
 from .reduce import _sum, sum
 
 
@@ -23,10 +23,10 @@ def mse_loss(prediction: TensorLike, target: TensorLike) -> Tensor:
     prediction, target = floats("mse_loss", prediction, target)
     if prediction.shape != target.shape:
         raise ValueError(f"mse_loss: prediction has shape {prediction.shape}, target {target.shape}")
-    difference = base.binary("mse_loss", prim.SUB, prediction._array, target._array)
+    difference = base.binary("mse_loss", prim.SUB, wide(prediction), wide(target))
     squares = base.binary("mse_loss", prim.MUL, difference, difference)
     n = prediction.size
-    out = Tensor(scaled(_sum(squares, tuple(range(prediction.ndim))), 1.0 / n).reshaped(()))
+    out = result(scaled(_sum(squares, tuple(range(prediction.ndim))), 1.0 / n).reshaped(()), prediction, target)
     saved = (prediction, target)
 
     def grad(g: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,10 +68,10 @@ def _from_probabilities(logits: Tensor, target: TensorLike) -> Tensor:
     logits, target = floats("cross_entropy_loss", logits, target)
     # 0 * log(0) is 0 here: a class without probability does not count, however small its logit is
     n = logits.size // logits.shape[-1]
-    log_p = log_softmax_rows(logits._array)
+    log_p = log_softmax_rows(wide(logits))
     least = base.clamped(log_p, -3.4028234663852886e38, float("inf"))
-    products = base.binary("cross_entropy_loss", prim.MUL, target._array, least)
-    out = Tensor(scaled(_sum(products, tuple(range(logits.ndim))), -1.0 / n).reshaped(()))
+    products = base.binary("cross_entropy_loss", prim.MUL, wide(target), least)
+    out = result(scaled(_sum(products, tuple(range(logits.ndim))), -1.0 / n).reshaped(()), logits)
     saved_logits, saved_target = logits, target
 
     def grad(g: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -88,10 +88,10 @@ def _from_indices(logits: Tensor, target: TensorLike) -> Tensor:
     n = logits.size // classes
     labels = _labels(target, classes, logits)
     graph = logits._array.device.graph
-    log_p = log_softmax_rows(logits._array)
+    log_p = log_softmax_rows(wide(logits))
     # one row of one element for each class, and the row picked in each sample
     picked = graph.record(prim.GET_ROWS, (log_p.reshaped((n, classes, 1)), labels.reshaped((n, 1))), (n, 1, 1), FLOAT)
-    out = Tensor(scaled(_sum(picked, (0, 1, 2)), -1.0 / n).reshaped(()))
+    out = result(scaled(_sum(picked, (0, 1, 2)), -1.0 / n).reshaped(()), logits)
     saved_logits, saved_labels = logits, Tensor(labels)
 
     def grad(g: Tensor) -> tuple[Tensor]:

@@ -1,4 +1,4 @@
-"""Sums, means and their adjoint, broadcasting; argmax."""
+"""Sums, means and their adjoint, broadcasting."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from functools import lru_cache
 from math import prod
 
 from ..backend import primitives as prim
-from ..backend.array import FLOAT, INT, Array, Shape
+from ..backend.array import FLOAT, Array, Shape
 from ..tape import GradFn, record
 from ..tensor import Axes, Tensor, TensorLike
 from . import base
-from .base import check_dims, floats, int_shape, one_axis, packed, scaled, some_axes
+from .base import check_dims, floats, int_shape, packed, result, scaled, some_axes, wide
 
 LONGEST_SUM = 256  # float32 values added one after another; longer sums are made of such parts
 
@@ -25,7 +25,7 @@ def sum(x: TensorLike, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """
     (x,) = floats("sum", x)
     axes = some_axes("sum", axis, x.ndim)
-    out = Tensor(_shaped(_sum(x._array, axes), x.shape, axes, keepdims))
+    out = result(_shaped(_sum(wide(x), axes), x.shape, axes, keepdims), x)
     return record("sum", out, (x,), _spread(x.shape, axes, 1.0))
 
 
@@ -34,7 +34,7 @@ def mean(x: TensorLike, axis: Axes = None, keepdims: bool = False) -> Tensor:
     (x,) = floats("mean", x)
     axes = some_axes("mean", axis, x.ndim)
     factor = 1.0 / prod(x.shape[i] for i in axes)
-    out = Tensor(_shaped(scaled(_sum(x._array, axes), factor), x.shape, axes, keepdims))
+    out = result(_shaped(scaled(_sum(wide(x), axes), factor), x.shape, axes, keepdims), x)
     return record("mean", out, (x,), _spread(x.shape, axes, factor))
 
 
@@ -74,47 +74,11 @@ def sum_to(x: Tensor, shape: Shape) -> Tensor:
     before = x.shape
     extra = len(before) - len(shape)
     axes = tuple([i for i, n in enumerate(before) if i < extra or (shape[i - extra] == 1 and n != 1)])
-    out = Tensor(base.reshaped(_sum(x._array, axes), shape))
+    out = result(base.reshaped(_sum(wide(x), axes), shape), x)
     return record("sum_to", out, (x,), lambda g: (broadcast_to(g, before),))
 
 
-def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Index (int32) of the greatest value along an axis, or in the flattened tensor; no gradient.
-
-    Of equal values the first counts, and NaN counts as greatest, as in NumPy. ggml's own argmax returns the last of
-    equal values on the CPU and the first on Vulkan, so it is composed here.
-
-    Raises:
-        IndexError: there is no such axis. ValueError: more than 2**24 values along the axis.
-    """
-    (x,) = floats("argmax", x)
-    if axis is None:
-        a, shape = base.reshaped(x._array, (1, x.size)), ((1,) * x.ndim if keepdims else ())
-    else:
-        i = one_axis("argmax", axis, x.ndim)
-        moved = x._array.permuted((*(k for k in range(x.ndim) if k != i), i))
-        a = base.reshaped(moved, (prod(moved.shape[:-1]), moved.shape[-1]))
-        shape = tuple(1 if k == i else n for k, n in enumerate(x.shape) if keepdims or k != i)
-    n = a.shape[1]
-    graph = a.device.graph
-    rank = base.binary("argmax", prim.ADD, base.equal_mask(a, row_max(a)), base.nan_mask(a))
-    best = base.equal_mask(rank, row_max(rank))
-    backwards = scaled(base.counting("argmax", a.device, n), -1.0, float(n))  # n, n-1, .. 1
-    first = row_max(base.binary("argmax", prim.MUL, best, backwards))
-    index = graph.record(prim.TO_INT, (scaled(first, -1.0, float(n)),), first.shape, INT)
-    index.storage.bounds = (0, n - 1)
-    return Tensor(index.reshaped(shape))
-
-
 # ---------------------------------------------------------------- on arrays
-
-
-def row_max(a: Array) -> Array:
-    """The greatest value of each row, NaN aside: (n, columns) -> (n, 1). ggml has it only as a pooling."""
-    a = packed(a)
-    rows, columns = prod(a.shape[:-1]), a.shape[-1]
-    result = a.device.graph.record(prim.ROW_MAX, (a.reshaped((rows, columns)),), (rows, 1), FLOAT, columns)
-    return result.reshaped((*a.shape[:-1], 1))
 
 
 def _shaped(a: Array, before: Shape, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -175,4 +139,4 @@ def _sum_short(a: Array) -> Array:
     return graph.record(prim.SUM_MIDDLE, (a,), (outer, 1, inner), FLOAT, inner, outer)
 
 
-__all__ = ["argmax", "broadcast_to", "mean", "sum"]
+__all__ = ["broadcast_to", "mean", "sum"]

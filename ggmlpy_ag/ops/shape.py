@@ -1,4 +1,4 @@
-"""Shape and selection: views that share their operand's storage, and padding, the adjoint of slicing."""
+"""Shape: views that share their operand's storage; types and devices."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..backend import devices
-from ..backend import primitives as prim
-from ..backend.array import FLOAT, INT, Shape
+from ..backend.array import INT
 from ..tape import record
-from ..tensor import Index, Tensor, TensorLike, parse_dtype
+from ..tensor import Tensor, TensorLike, as_numpy, parse_dtype
 from . import base
-from .base import check_dims, floats, int_shape, one_axis, sequence
+from .base import check_dims, floats, int_shape, one_axis
 
 
 def _any(op: str, x: TensorLike) -> Tensor:
@@ -96,135 +93,69 @@ def matrix_transpose(x: Tensor) -> Tensor:
     return record("transpose", Tensor(x._array.swapped()), (x,), lambda g: (matrix_transpose(g),))
 
 
-def getitem(x: Tensor, index: Index) -> Tensor:
-    """x[index] for integers, slices with a positive step, None and ...: a view.
-
-    Raises:
-        IndexError: an integer out of range, or too many indices. TypeError: another kind of index.
-        ValueError: a step that is not positive, or nothing selected.
-    """
-    items = index if isinstance(index, tuple) else (index,)
-    cuts, kept = _parse_index(x.shape, items)
-    a = x._array
-    picked = tuple(len(c) for c in cuts)
-    strides = tuple(s * c.step for s, c in zip(a.strides, cuts, strict=True))
-    offset = a.offset + sum(s * c.start for s, c in zip(a.strides, cuts, strict=True))
-    shape = tuple(1 if i is None else picked[i] for i in kept)
-    check_dims("index", shape)
-    out = Tensor(a.view(shape, tuple(0 if i is None else strides[i] for i in kept), offset))
-    before = x.shape
-    return record("index", out, (x,), lambda g: (_scatter(reshape(g, picked), before, cuts),))
-
-
-def _parse_index(shape: Shape, items: tuple[Any, ...]) -> tuple[list[range], list[int | None]]:
-    """For each dimension the range of indices taken; for each of the result, which one that is (None: a new one)."""
-    for item in items:
-        if isinstance(item, (bool, np.bool_)) or not (
-            item is None or item is Ellipsis or isinstance(item, (int, np.integer, slice))
-        ):
-            raise TypeError(f"index: only integers, slices, None and ... select here, not {type(item).__name__}")
-    named = sum(1 for i in items if i is not None and i is not Ellipsis)
-    if items.count(Ellipsis) > 1:
-        raise IndexError("index: more than one ...")
-    if named > len(shape):
-        raise IndexError(f"index: {named} indices for shape {shape}")
-    cuts: list[range] = []
-    kept: list[int | None] = []
-    for item in _expanded(items, len(shape) - named):
-        if item is None:
-            kept.append(None)
-            continue
-        n = shape[len(cuts)]
-        if isinstance(item, slice):
-            try:
-                cut = range(*item.indices(n))
-            except (TypeError, ValueError) as error:  # bounds that are no integers, a step of 0
-                raise type(error)(f"index: {error}") from None
-            if cut.step < 1:
-                raise ValueError(f"index: a slice's step must be positive, not {cut.step}")
-            if not cut:
-                raise ValueError(f"index: {item} selects nothing of {n}: a tensor needs at least one element")
-            if len(cut) == 1:  # however large its step was: the gradient of a slice pads by steps
-                cut = range(cut.start, cut.start + 1)
-            kept.append(len(cuts))
-        else:
-            if not -n <= item < n:
-                raise IndexError(f"index: {item} is out of range for dimension {len(cuts)} of shape {shape}")
-            start = int(item) % n  # an int8 may be too small for n
-            cut = range(start, start + 1)
-        cuts.append(cut)
-    return cuts, kept
-
-
-def _expanded(items: tuple[Any, ...], missing: int) -> list[Any]:
-    """The index with ... (or its end) written out as full slices."""
-    full = [slice(None)] * missing
-    at = items.index(Ellipsis) if Ellipsis in items else len(items)
-    return [*items[:at], *full, *items[at + 1 :]]
-
-
-def _scatter(g: Tensor, shape: Shape, cuts: Sequence[range]) -> Tensor:
-    """Zeros of `shape` with `g` where the ranges point: the adjoint of a slice."""
-    for axis, (n, cut) in enumerate(zip(shape, cuts, strict=True)):
-        if cut.step > 1:  # element, step - 1 zeros, element, ...: pad in a dimension of its own, and merge
-            before = g.shape
-            rows, inner = prod(before[: axis + 1]), prod(before[axis + 1 :])
-            wide = pad(reshape(g, rows, inner), [(0, 0), (0, (cut.step - 1) * inner)])
-            g = reshape(wide, *before[:axis], before[axis] * cut.step, *before[axis + 1 :])
-            g = getitem(g, (slice(None),) * axis + (slice(0, min(g.shape[axis], n - cut.start)),))
-    widths = [(cut.start, n - cut.start - m) for n, m, cut in zip(shape, g.shape, cuts, strict=True)]
-    return pad(g, widths)
-
-
-def pad(x: TensorLike, widths: Sequence[tuple[int, int]]) -> Tensor:
-    """Zeros before and after each dimension.
+def astype(x: TensorLike, dtype: Any) -> Tensor:
+    """The values in another type; the same tensor where they have it already.
 
     Args:
-        widths: (before, after) for each dimension, from 0 to 2**31 - 1.
+        x: any shape, any type.
+        dtype: "float32", "float16", "bfloat16" or "int32". To int32, fractions are cut off and no gradient leads back.
 
     Raises:
-        ValueError: not one pair a dimension, or a width outside its limits. TypeError: widths that are no integers.
+        TypeError: another type.
+
+    >>> ag.astype([1.5, -2.5], "int32").tolist()
+    [1, -2]
+    >>> ag.tensor([1.0001]).astype("float16").tolist()
+    [1.0]
     """
-    (x,) = floats("pad", x)
-    pairs = [int_shape("pad", pair) for pair in sequence("pad", widths)]
-    if len(pairs) != x.ndim or any(len(p) != 2 or min(p) < 0 or max(p) >= 1 << 31 for p in pairs):
-        raise ValueError(f"pad: shape {x.shape} needs {x.ndim} pairs of widths from 0 to 2**31 - 1, not {widths}")
-    if not any(map(any, pairs)):
-        return x
-    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, pairs, strict=True))
-    flat = [w for pair in reversed(pairs) for w in pair]
-    flat += [0] * (8 - len(flat))
-    out = Tensor(x._array.device.graph.record(prim.PAD, (x._array,), shape, FLOAT, *flat))
-    inside = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, pairs, strict=True))
-    return record("pad", out, (x,), lambda g: (getitem(g, inside),))
-
-
-def astype(x: TensorLike, dtype: Any) -> Tensor:
-    """As float32 or int32 (fractions cut off); the same tensor where it is that already. No gradient to int32."""
     x = _any("astype", x)
     wanted = parse_dtype(dtype)
-    if wanted is x.dtype:
+    before = x.dtype
+    if wanted is before:
         return x
-    primitive = prim.TO_INT if wanted is INT else prim.TO_FLOAT
-    out = x._array.device.graph.record(primitive, (x._array,), x.shape, wanted)
-    return Tensor(out)
+    out = Tensor(base.cast(x._array, wanted))
+    if wanted is INT or before is INT:
+        return out
+    return record("astype", out, (x,), lambda g: (astype(g, before),))
 
 
-def to(x: Tensor, device: str) -> Tensor:
-    """The values on another device (the same tensor where they are there already), with gradient.
+def to(x: Tensor, device: str | Any = None, dtype: Any = None) -> Tensor:
+    """The values on another device, in another type, or both, with gradient.
+
+    Args:
+        x: a tensor of any shape and type; it is the result where nothing changes.
+        device: a device name. A type may stand here instead: `x.to("float16")`.
+        dtype: as for `astype`.
 
     Raises:
-        ValueError: there is no such device. TypeError: `x` is no tensor.
+        ValueError: there is no such device. TypeError: `x` is no tensor; no such type.
+
+    >>> ag.tensor([1.0, 2.0]).to("cpu", "float16").dtype
+    dtype('float16')
     """
     if not isinstance(x, Tensor):
         raise TypeError(f"to: a Tensor moves between devices, not {type(x).__name__}; ag.tensor takes a device")
+    if dtype is None and _names_type(device):
+        device, dtype = None, device
+    if dtype is not None:
+        x = astype(x, dtype)
+    if device is None:
+        return x
     target = devices.get(device)
     source = x._array.device
     if target is source:
         return x
-    out = Tensor(target.upload(source.download(x._array)))
+    out = Tensor(target.upload(as_numpy(source.download(x._array), x.dtype, "x")))
     home = source.name
     return record("to", out, (x,), lambda g: (to(g, home),))
 
 
-__all__ = ["astype", "matrix_transpose", "pad", "permute", "reshape", "to", "transpose"]
+def _names_type(value: Any) -> bool:
+    try:
+        parse_dtype(value)
+    except TypeError:
+        return False
+    return value is not None  # which NumPy takes for float64
+
+
+__all__ = ["astype", "matrix_transpose", "permute", "reshape", "to", "transpose"]

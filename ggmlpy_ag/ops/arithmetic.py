@@ -1,4 +1,4 @@
-"""Arithmetic and functions of single elements, with NumPy broadcasting.
+"""Arithmetic, with NumPy broadcasting.
 
 A number as operand becomes a factor or an offset of one fused multiply-add (`scale`), without a tensor of its own.
 """
@@ -12,13 +12,14 @@ from ..backend.array import Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
-from .base import floats, number, scaled, unary
+from .base import floats, number, result, scaled, unary, wide
+from .functions import abs, log, sign
 from .reduce import sum_to
 
 
 def _affine(op: str, x: TensorLike, factor: float, offset: float) -> Tensor:
     (x,) = floats(op, x)
-    out = Tensor(scaled(x._array, factor, offset))
+    out = result(scaled(wide(x), factor, offset), x)
     return record(op, out, (x,), lambda g: (g if factor == 1.0 else _affine("scale", g, factor, 0.0),))
 
 
@@ -29,7 +30,7 @@ def add(a: TensorLike, b: TensorLike) -> Tensor:
     if (c := number(a)) is not None:
         return _affine("add", b, 1.0, c)
     a, b = floats("add", a, b)
-    out = Tensor(base.binary("add", prim.ADD, a._array, b._array))
+    out = result(base.binary("add", prim.ADD, wide(a), wide(b)), a, b)
     shape_a, shape_b = a.shape, b.shape
     return record("add", out, (a, b), lambda g: (sum_to(g, shape_a), sum_to(g, shape_b)))
 
@@ -41,7 +42,7 @@ def sub(a: TensorLike, b: TensorLike) -> Tensor:
     if (c := number(a)) is not None:
         return _affine("sub", b, -1.0, c)
     a, b = floats("sub", a, b)
-    out = Tensor(base.binary("sub", prim.SUB, a._array, b._array))
+    out = result(base.binary("sub", prim.SUB, wide(a), wide(b)), a, b)
     shape_a, shape_b = a.shape, b.shape
     return record("sub", out, (a, b), lambda g: (sum_to(g, shape_a), sum_to(-g, shape_b)))
 
@@ -53,7 +54,7 @@ def mul(a: TensorLike, b: TensorLike) -> Tensor:
     if (c := number(a)) is not None:
         return _affine("mul", b, c, 0.0)
     a, b = floats("mul", a, b)
-    out = Tensor(base.binary("mul", prim.MUL, a._array, b._array))
+    out = result(base.binary("mul", prim.MUL, wide(a), wide(b)), a, b)
     shape_a, shape_b = a.shape, b.shape
     saved_a, saved_b = _needed(a, b), _needed(b, a)  # an operand is needed for its partner's gradient
 
@@ -78,7 +79,7 @@ def div(a: TensorLike, b: TensorLike) -> Tensor:
         if c == 0 or 1e-38 < math.fabs(reciprocal) < 3e38:  # abs is the operation here
             return _affine("div", a, reciprocal, 0.0)
     a, b = floats("div", a, b)
-    out = Tensor(base.binary("div", prim.DIV, a._array, b._array))
+    out = result(base.binary("div", prim.DIV, wide(a), wide(b)), a, b)
     shape_a, shape_b = a.shape, b.shape
     divisor = b
     quotient = _needed(out, b)
@@ -93,7 +94,7 @@ def div(a: TensorLike, b: TensorLike) -> Tensor:
 def neg(x: TensorLike) -> Tensor:
     """-x."""
     (x,) = floats("neg", x)
-    return record("neg", Tensor(unary(prim.NEG, x._array)), (x,), lambda g: (-g,))
+    return record("neg", result(unary(prim.NEG, wide(x)), x), (x,), lambda g: (-g,))
 
 
 def scale(x: TensorLike, factor: float, offset: float = 0.0) -> Tensor:
@@ -107,62 +108,6 @@ def scale(x: TensorLike, factor: float, offset: float = 0.0) -> Tensor:
         kinds = f"{type(factor).__name__} and {type(offset).__name__}"
         raise TypeError(f"scale takes numbers, not {kinds}: use mul and add")
     return _affine("scale", x, s, o)
-
-
-def exp(x: TensorLike) -> Tensor:
-    """e to the power x."""
-    (x,) = floats("exp", x)
-    out = Tensor(unary(prim.EXP, x._array))
-    return record("exp", out, (x,), lambda g: (g * out,))
-
-
-def log(x: TensorLike) -> Tensor:
-    """Natural logarithm: -inf at 0, NaN below."""
-    (x,) = floats("log", x)
-    return record("log", Tensor(unary(prim.LOG, x._array)), (x,), lambda g: (g / x,))
-
-
-def sqrt(x: TensorLike) -> Tensor:
-    """Square root: NaN below 0. The gradient at 0 is infinite, as in PyTorch."""
-    (x,) = floats("sqrt", x)
-    out = Tensor(unary(prim.SQRT, x._array))
-    return record("sqrt", out, (x,), lambda g: (g / (out * 2.0),))
-
-
-def abs(x: TensorLike) -> Tensor:
-    """Absolute value. The gradient at 0 is 0, as in PyTorch."""
-    (x,) = floats("abs", x)
-    return record("abs", Tensor(unary(prim.ABS, x._array)), (x,), lambda g: (g * sign(x),))
-
-
-def sign(x: TensorLike) -> Tensor:
-    """-1, 0 or 1 by the sign of x; 0 for NaN. Its gradient is 0."""
-    (x,) = floats("sign", x)
-    return Tensor(unary(prim.SGN, x._array))
-
-
-def clamp(x: TensorLike, low: float | None = None, high: float | None = None) -> Tensor:
-    """x limited to [low, high]; either may be left out. The gradient is 1 inside and at both limits, as in PyTorch.
-
-    Raises:
-        ValueError: both limits left out, or low > high. TypeError: a limit is no number.
-    """
-    (x,) = floats("clamp", x)
-    if low is None and high is None:
-        raise ValueError("clamp: give at least one of low and high")
-    least = -math.inf if low is None else number(low)
-    most = math.inf if high is None else number(high)
-    if least is None or most is None:
-        raise TypeError(f"clamp: limits must be numbers, not {low!r} and {high!r}")
-    if not least <= most:
-        raise ValueError(f"clamp: low {low} is above high {high}, or one of them is NaN")
-    out = Tensor(base.clamped(x._array, least, most))
-    return record("clamp", out, (x,), lambda g: (g * _inside(x, least, most),))
-
-
-def _inside(x: Tensor, low: float, high: float) -> Tensor:
-    """1 where x is not beyond a limit, else 0."""
-    return Tensor(base.equal_mask(x._array, unary(prim.CLAMP, x._array, low, high)))
 
 
 # ---------------------------------------------------------------- powers
@@ -179,7 +124,7 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
     if exponent is not None and number(a) is None:
         return _pow_number(a, exponent)
     a, b = floats("pow", a, b)
-    out = Tensor(_pow_arrays(a._array, b._array))
+    out = result(_pow_arrays(wide(a), wide(b)), a, b)
     shape_a, shape_b = a.shape, b.shape
     base_, exponent_ = a, b
     power = _needed(out, b)
@@ -197,7 +142,7 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
 
 def _pow_number(x: TensorLike, exponent: float) -> Tensor:
     (x,) = floats("pow", x)
-    out = Tensor(_pow_array(x._array, exponent))
+    out = result(_pow_array(wide(x), exponent), x)
     if exponent == 0.0:
         return out  # 1 whatever x is
     return record("pow", out, (x,), lambda g: (g * scale(_pow_number(x, exponent - 1.0), exponent),))
@@ -247,4 +192,4 @@ def _pow_arrays(a: Array, b: Array) -> Array:
     return mul(sign_, unary(prim.EXP, base.binary("pow", prim.ADD, mul(b, size), undefined)))
 
 
-__all__ = ["abs", "add", "clamp", "div", "exp", "log", "mul", "neg", "pow", "scale", "sign", "sqrt", "sub"]
+__all__ = ["add", "div", "mul", "neg", "pow", "scale", "sub"]
