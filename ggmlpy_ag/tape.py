@@ -9,8 +9,8 @@ leaves such as parameters.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial, wraps
 from types import FunctionType, TracebackType
@@ -136,6 +136,16 @@ _recording: ContextVar[tuple[Tape | None, ...]] = ContextVar("ggmlpy_ag_recordin
 _finished: ContextVar[Tape | None] = ContextVar("ggmlpy_ag_finished", default=None)
 
 
+@contextmanager
+def recording_on(tape: Tape) -> Iterator[None]:
+    """Record on this tape in the `with` block, beside whatever tape finished last."""
+    token = _recording.set((*_recording.get(), tape))
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
 class grad_tape:
     """Record the operations in the `with` block that touch a tensor that requires a gradient.
 
@@ -246,7 +256,7 @@ def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: boo
             f"backward needs a loss of one element, but its shape is {loss.shape}: reduce it with sum() or mean(), "
             "or pass `gradient` of that shape"
         )
-    node, nodes = _start(loss)
+    node, _ = _start(loss)
     recording = recording_tape()
     if create_graph and (recording is None or (node is not None and node.tape is not recording.link)):
         raise RuntimeError(
@@ -254,7 +264,7 @@ def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: boo
             "`with ag.grad_tape():` block that recorded the loss"
         )
     with nullcontext() if create_graph else no_grad():
-        leaves = _walk(loss, _seed(loss, gradient), node, nodes)
+        leaves = walk(loss, _seed(loss, gradient))
         for leaf, grad in leaves.items():
             leaf.grad = grad if leaf.grad is None else leaf.grad + grad
     if not create_graph:
@@ -295,7 +305,9 @@ def _start(loss: Tensor) -> tuple[Node | None, list[Node]]:
     return node, tape.nodes
 
 
-def _walk(loss: Tensor, seed: Tensor, start: Node | None, nodes: list[Node]) -> dict[Tensor, Tensor]:
+def walk(loss: Tensor, seed: Tensor) -> dict[Tensor, Tensor]:
+    """The gradients of the leaves of the loss's tape, when `seed` is that of the loss; leaves their `.grad` alone."""
+    start, nodes = _start(loss)
     leaves: dict[Tensor, Tensor] = {}
     if start is None:
         return {loss: seed}

@@ -19,7 +19,7 @@ FLOORS = [
     ["tensor"],
     ["tape"],
     ["ops"],
-    ["gradcheck", "optim", "report"],
+    ["checkpoint", "gradcheck", "optim", "report"],
     ["cli"],
     ["__init__", "__main__"],
 ]

@@ -12,6 +12,7 @@ from optable import BY_NAME, DEVICES, MAKING_ERRORS, OPS, Deviation, Error, Make
 
 import ggmlpy_ag as ag
 from ggmlpy_ag import ops
+from ggmlpy_ag.tape import captured
 
 SMALL = 64  # elements; gradients of larger samples are compared with PyTorch's only
 
@@ -283,6 +284,62 @@ def test_gradient_of_gradient_is_its_slope(op: Op, sample: Sample, device: str) 
         assert ag.gradcheck(slope, [operands[i] for i in sample.floats], tol=5e-3)
 
 
+# ---------------------------------------------------------------- what the tape keeps
+
+
+def kept_bytes(tape: ag.Tape) -> int:
+    """Bytes of the storages that the rules on a tape hold, each counted once."""
+    storages = {t._array.storage for node in tape.nodes for t in captured(node.grad_fn)}
+    return sum(storage.nbytes for storage in storages)
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if op.gradient], ids=lambda op: op.name)
+def test_a_rule_keeps_what_the_table_says(op: Op) -> None:
+    sample = max(op.samples, key=lambda s: s.size)
+    with ag.device("cpu"), ag.grad_tape() as tape:
+        out = op.call(*tensors(sample), **sample.options)
+        kept = kept_bytes(tape)
+    stated = op.keeps[0] * sample.size * 4 + op.keeps[1] * out.nbytes
+    assert abs(kept - stated) <= 32 + 0.02 * stated, (
+        f"keeps {kept} bytes, the table says {stated:.0f}; the operands have {sample.size * 4}, the result {out.nbytes}"
+    )
+
+
+# ---------------------------------------------------------------- float16 and bfloat16
+
+HALVES = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # and the largest relative rounding error
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@cases(lambda op: [s for s in op.samples if s.floats and op.name not in ("astype", "to")][:4])
+def test_halves_are_computed_in_float32_and_rounded_once(op: Op, sample: Sample, dtype: str, device: str) -> None:
+    halves, same = [], []
+    for i, value in enumerate(sample.operands):
+        if isinstance(value, np.ndarray) and i in sample.floats:
+            halves.append(ag.param(value, dtype=dtype))
+            same.append(halves[-1].detach().astype("float32"))
+            same[-1].requires_grad = True
+        else:
+            halves.append(ag.tensor(value) if isinstance(value, np.ndarray) else value)
+            same.append(halves[-1])
+    with ag.grad_tape():
+        out = op.call(*halves, **sample.options)
+    with ag.no_grad():
+        exact = op.call(*same, **sample.options).numpy()
+    if exact.dtype == np.int32 or not op.gradient:  # indices, and masks of 0 and 1
+        np.testing.assert_array_equal(out.numpy(), exact)
+        return
+    assert out.dtype == np.dtype(dtype if dtype == "float16" else ag.bfloat16)
+    np.testing.assert_allclose(out.numpy().astype(np.float32), exact, HALVES[dtype], 6e-8)
+    if not out.requires_grad:
+        return
+    grads = ag.backward(out, output_weights(out.shape))
+    for i in sample.floats:
+        if halves[i] in grads:
+            assert (grads[halves[i]].shape, grads[halves[i]].dtype) == (halves[i].shape, halves[i].dtype)
+            assert np.isfinite(grads[halves[i]].numpy().astype(np.float32)).all()
+
+
 # ---------------------------------------------------------------- errors
 
 
@@ -316,7 +373,10 @@ def test_wrong_calls_raise_and_change_nothing(op: Op | None, error: Error, devic
 # ---------------------------------------------------------------- the table itself
 
 
-@pytest.mark.parametrize("name", [n for n in ops.__all__ if not inspect.ismodule(getattr(ops, n))])
+NO_OPERATIONS = {"get_rng_state", "manual_seed", "set_rng_state"}  # test_random.py
+
+
+@pytest.mark.parametrize("name", sorted(set(ops.__all__) - NO_OPERATIONS))
 def test_every_public_operation_has_an_entry_and_a_docstring(name: str) -> None:
     assert name in BY_NAME
     assert BY_NAME[name].errors
@@ -328,7 +388,8 @@ def test_every_public_operation_has_an_entry_and_a_docstring(name: str) -> None:
 def test_an_entry_covers_its_operation(op: Op) -> None:
     """Gradients, PyTorch and several shapes are among the samples where they should be."""
     assert len(op.samples) >= 5
-    assert op.torch or op.name in ("astype", "to")
+    assert op.torch or op.name in ("astype", "to", "rand", "randn", "bernoulli", "dropout")
+    assert op.generate or not op.samples[0].floats or op.name in ("astype", "to")
     if op.gradient:
         assert any(0 < s.size <= SMALL for s in op.samples)
 

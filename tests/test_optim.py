@@ -352,3 +352,72 @@ def test_a_state_with_wrong_numbers_changes_nothing(changes: dict[str, Any], err
         now = optimizer.state_dict()
         assert (now["lr"], now["hyper"], now["steps"]) == (good["lr"], good["hyper"], good["steps"])
         np.testing.assert_array_equal(now["state"][0]["second_moment"], good["state"][0]["second_moment"])
+
+
+# ---------------------------------------------------------------- parameters in 16 bits
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind, options", [(ag.optim.AdamW, {}), (ag.optim.SGD, {"momentum": 0.9})])
+def test_small_steps_of_16_bit_parameters_add_up(
+    device: str, kind: type[Optimizer], options: dict[str, Any], dtype: str
+) -> None:
+    """Each step is far below the parameter's precision, as in PyTorch only a float32 copy makes it count."""
+    start = np.array([1.0, -2.0, 3.0], np.float32)
+    half, full = ag.param(start, dtype=dtype), ag.param(start)
+    optimizers = [kind([p], lr=1e-4, **options) for p in (half, full)]
+    for _ in range(60):
+        for p, optimizer in zip((half, full), optimizers, strict=True):
+            with ag.grad_tape():
+                loss = ag.sum(p * 2.0)
+            ag.backward(loss)
+            assert p.grad is not None and p.grad.dtype == p.dtype
+            optimizer.step()
+            optimizer.zero_grad()
+    np.testing.assert_array_equal(half.numpy(), full.astype(dtype).numpy())
+    assert (full.numpy() != start).all()
+
+
+def test_a_16_bit_parameter_that_was_written_to_is_stepped_from_there(device: str) -> None:
+    p = ag.param([1.0, 2.0], dtype="float16")
+    optimizer = ag.optim.SGD([p], lr=0.5)
+    for expected in ([0.5, 1.5], [9.5, 7.5]):
+        with ag.grad_tape():
+            loss = ag.sum(p)
+        ag.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        assert p.tolist() == expected
+        p.copy_([10.0, 8.0])
+
+
+def test_the_state_of_a_16_bit_parameter_holds_its_float32_copy(device: str) -> None:
+    results = []
+    for stop in (None, 3):
+        p = ag.param([1.0, 2.0], dtype="bfloat16")
+        optimizer = ag.optim.AdamW([p], lr=1e-3)
+        for step in range(6):
+            if step == stop:
+                saved = optimizer.state_dict()
+                optimizer = ag.optim.AdamW([p], lr=1e-3)
+                optimizer.load_state_dict(saved)
+            with ag.grad_tape():
+                loss = ag.sum(p * p)
+            ag.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        results.append(optimizer.state_dict()["state"][0]["master"].tolist())
+    assert results[0] == results[1]
+    with pytest.raises(ValueError, match="expected .*first_moment.*second_moment"):
+        ag.optim.AdamW([ag.param([1.0, 2.0])]).load_state_dict(optimizer.state_dict())
+
+
+def test_clipping_float16_gradients_does_not_overflow(device: str) -> None:
+    p = ag.param([300.0, 400.0], dtype="float16")
+    with ag.grad_tape():
+        loss = ag.mean(p * ag.tensor([600.0, 800.0], dtype="float16"))
+    ag.backward(loss)
+    norm = ag.optim.clip_grad_norm([p], 50.0)
+    assert norm.item() == pytest.approx(500.0)
+    assert p.grad is not None and p.grad.dtype == np.float16
+    np.testing.assert_allclose(p.grad.numpy(), [30.0, 40.0], 1e-3)

@@ -3,7 +3,7 @@
 A family's `__all__` lists its public operations; `ag.NAME` is each of them.
 """
 
-from . import activation, arithmetic, compare, functions, join, linalg, loss, order, reduce, shape
+from . import activation, arithmetic, compare, functions, join, linalg, loss, order, random, reduce, shape
 from . import methods as _methods  # noqa: F401 - binds Tensor's operators and methods
 from .activation import *
 from .arithmetic import *
@@ -13,6 +13,7 @@ from .join import *
 from .linalg import *
 from .loss import *
 from .order import *
+from .random import *
 from .reduce import *
 from .shape import *
 
@@ -25,5 +26,6 @@ __all__ += join.__all__
 __all__ += linalg.__all__
 __all__ += loss.__all__
 __all__ += order.__all__
+__all__ += random.__all__
 __all__ += reduce.__all__
 __all__ += shape.__all__

@@ -55,15 +55,15 @@ class AdamW(Optimizer):
             steps = []
             fused_decay = decay if self._decoupled else 0.0
             by_age: dict[int, Array] = {}  # one entry, unless some parameters had no gradient in a step before
-            for i, param, grad in group:
+            for i, weight, grad in group:
                 t = self.steps[i]
                 if t not in by_age:
                     corrections = 1.0 / (1.0 - b1**t), 1.0 / (1.0 - b2**t)
                     by_age[t] = self._parameters(device, self.lr, b1, b2, eps, fused_decay, *corrections)
                 if decay and not self._decoupled:
-                    grad = grad + param.detach() * decay
+                    grad = grad + weight * decay
                 moments = (self._state(i, name) for name in self.state_names)
-                for piece in pieces(param._array, device.graph.packed(grad._array), *moments):
+                for piece in pieces(weight._array, device.graph.packed(grad._array), *moments):
                     steps.append((prim.ADAMW_STEP, (*piece, by_age[t])))
             device.graph.update(steps)
 

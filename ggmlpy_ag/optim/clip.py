@@ -24,11 +24,12 @@ def clip_grad_norm(params: Iterable[Tensor] | Mapping[str, Tensor], max_norm: fl
     grads = [(t, t.grad) for t in {id(t): t for t in tensors}.values() if t.grad is not None]
     if not grads:
         raise ValueError("clip_grad_norm: no parameter has a gradient; call backward first")
-    first, *rest = (sum(g * g) for _, g in grads)
+    wide = [grad.astype("float32") for _, grad in grads]  # squares overflow float16 at 256
+    first, *rest = (sum(g * g) for g in wide)
     for part in rest:
         first = first + part
     norm = sqrt(first)
     factor = clamp(max_norm / (norm + 1e-6), high=1.0)
     for tensor, grad in grads:
-        tensor.grad = grad * factor
+        tensor.grad = (grad * factor).astype(grad.dtype)
     return norm

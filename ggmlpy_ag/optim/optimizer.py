@@ -1,4 +1,9 @@
-"""What optimizers share: checked parameters, state by parameter, saving and loading it."""
+"""What optimizers share: checked parameters, state by parameter, saving and loading it.
+
+Steps are made in float32. A parameter stored in float16 or bfloat16, in which most small steps would be lost, has a
+float32 copy in the optimizer's state ("master"; Micikevicius et al. 2018): that is stepped, and then rounded into the
+parameter.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import numpy as np
 from ..backend import primitives as prim
 from ..backend.array import FLOAT, Array, Shape
 from ..backend.devices import Device
-from ..ops.base import binary, scaled
+from ..ops.base import binary, cast, scaled
 from ..tape import zero_grad
 from ..tensor import Tensor
 
@@ -44,6 +49,7 @@ class Optimizer:
         self.hyper = hyper
         self.steps = [0] * len(self.params)  # of each parameter: one without a gradient is left alone
         self.state: dict[int, dict[str, Array]] = {}  # by position in params
+        self._rounded: dict[int, int] = {}  # version of each 16-bit parameter when its master was rounded into it
 
     def step(self) -> None:
         """Update every parameter that has a gradient, in place; later reads see the new values."""
@@ -53,6 +59,7 @@ class Optimizer:
         try:
             if active:
                 self._step(active)
+                self._round_masters(active)
         except BaseException:  # such as no memory left: the step has not been made
             for i in active:
                 self.steps[i] -= 1
@@ -91,8 +98,10 @@ class Optimizer:
         for i, state in saved["state"].items():
             if not 0 <= int(i) < len(self.params):
                 raise ValueError(f"the state names parameter {i}, but there are {len(self.params)}")
-            if set(state) != set(self.state_names):
-                raise ValueError(f"the state of parameter {i} has {sorted(state)}, expected {sorted(self.state_names)}")
+            if set(state) != self._names(int(i)):
+                raise ValueError(
+                    f"the state of parameter {i} has {sorted(state)}, expected {sorted(self._names(int(i)))}"
+                )
             shape = self.params[int(i)].shape
             for name, values in state.items():
                 if np.shape(values) != shape:
@@ -105,18 +114,39 @@ class Optimizer:
             for i, state in saved["state"].items()
         }
         self.state, self.hyper, self.lr, self.steps = loaded, checked.hyper, checked.lr, steps
+        self._rounded = {i: self.params[i]._array.storage.version for i in loaded}
 
     def _step(self, active: list[int]) -> None:
         raise NotImplementedError
 
     def _by_device(self, active: list[int]) -> dict[Device, list[tuple[int, Tensor, Tensor]]]:
-        """Position, parameter and gradient of the active ones, for each device."""
+        """Position, weight and gradient of the active ones, in float32, for each device."""
         found: dict[Device, list[tuple[int, Tensor, Tensor]]] = {}
         for i in active:
             param = self.params[i]
             if param.grad is not None:
-                found.setdefault(param._array.device, []).append((i, param, param.grad))
+                weight = param.detach() if param.dtype == FLOAT else Tensor(self._master(i))
+                found.setdefault(param._array.device, []).append((i, weight, param.grad.astype(FLOAT)))
         return found
+
+    def _master(self, i: int) -> Array:
+        """The float32 copy of a parameter, made anew where somebody has written to the parameter since."""
+        array = self.params[i]._array
+        state = self.state.setdefault(i, {})
+        if self._rounded.get(i) != array.storage.version or "master" not in state:
+            state["master"] = cast(array, FLOAT)
+        return state["master"]
+
+    def _round_masters(self, active: list[int]) -> None:
+        for i in active:
+            array = self.params[i]._array
+            if array.dtype is not FLOAT:
+                array.device.graph.update([(prim.ASSIGN, (cast(self.state[i]["master"], array.dtype), array))])
+                self._rounded[i] = array.storage.version
+
+    def _names(self, i: int) -> set[str]:
+        """Of the state that a parameter has."""
+        return {*self.state_names, *(() if self.params[i].dtype == FLOAT else ("master",))}
 
     def _state(self, i: int, name: str) -> Array:
         """A state array of a parameter, zeros at first."""

@@ -48,13 +48,13 @@ class SGD(Optimizer):
             steps = []
             velocities: dict[int, Tensor] = {}
             parameters = self._parameters(device, self.lr, 0.0 if momentum else decay)
-            for i, param, grad in group:
+            for i, weight, grad in group:
                 if momentum:
-                    grad = grad + param.detach() * decay if decay else grad
+                    grad = grad + weight * decay if decay else grad
                     velocity = velocities[i] = Tensor(self._state(i, "momentum")) * momentum + grad
                     grad = grad + velocity * momentum if self.hyper["nesterov"] else velocity
-                for weight, direction in pieces(param._array, device.graph.packed(grad._array)):
-                    steps.append((prim.SGD_STEP, (weight, direction, parameters)))
+                for piece in pieces(weight._array, device.graph.packed(grad._array)):
+                    steps.append((prim.SGD_STEP, (*piece, parameters)))
             device.graph.update(steps)
             for i, velocity in velocities.items():  # only now: a step that failed has not been made
                 self.state[i]["momentum"] = velocity._array

@@ -17,6 +17,7 @@ from . import (
     loss,
     making,
     order,
+    random,
     reduce,
     shape,
 )
@@ -25,7 +26,7 @@ from .table import DEVICES, Deviation, Draw, Error, Maker, Op, Sample
 FAMILIES = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        arithmetic, functions, compare, activation, linalg, reduce, order, shape, join, index, loss,
+        arithmetic, functions, compare, activation, linalg, reduce, order, shape, join, index, loss, random,
     )
 }  # fmt: skip
 OPS: list[Op] = [op for module in FAMILIES.values() for op in module.OPS]
