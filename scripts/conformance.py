@@ -163,7 +163,7 @@ def _dtypes(op: Op) -> str:
 
 
 def made_of(op: Op) -> str:
-    """How many ggml kernels the forward pass of a typical sample runs: "view" for none, "native" for one, "host" if made there."""
+    """How many ggml kernels the forward pass of the largest sample runs; "host" for what is made there and uploaded."""
     sample = measure.largest(op)
     out = op.call(*measure.tensors(sample), **sample.options)
     node = out._array.storage.node
