@@ -103,7 +103,7 @@ def conform(op: Op, device: str) -> Row:
     return Row(
         op=op.name,
         device=device,
-        dtypes=_dtypes(op),
+        dtypes=dtypes(op),
         forward=forward / ULP,
         gradient=gradient,
         pytorch="" if op.torch is None or torch is None else "yes" if agrees else "no",
@@ -142,7 +142,7 @@ def _agrees_with_pytorch(op: Op, sample: Sample, got: np.ndarray) -> bool:
     return not failed
 
 
-def _dtypes(op: Op) -> str:
+def dtypes(op: Op) -> str:
     """The types of operands it takes."""
     sample = next((s for s in op.samples if s.floats), None)
     if sample is None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optable import OPS, Draw, Op
-from test_ops import assert_close, reference
+from optable.measure import assert_close, reference
 
 import ggmlpy_ag as ag
 
