@@ -63,8 +63,12 @@ def test_a_row_is_current(op, conformance: ModuleType) -> None:
             assert committed[name] == getattr(kept, name), AGAIN
 
 
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
+
+
 def test_it_prints_a_table_for_each_device() -> None:
-    done = subprocess.run([sys.executable, SCRIPT, "--op", "relu", "--op", "matmul"], capture_output=True, text=True)
+    done = run("--op", "relu", "--op", "matmul")
     assert done.returncode == 0, done.stdout + done.stderr
     for info in ag.devices():
         assert f"## {info.name}\n" in done.stdout
@@ -74,6 +78,6 @@ def test_it_prints_a_table_for_each_device() -> None:
 
 @pytest.mark.parametrize("wrong", [("--op", "relux"), ("--device", "tpu")])
 def test_wrong_arguments_are_explained(wrong: tuple[str, str]) -> None:
-    done = subprocess.run([sys.executable, SCRIPT, *wrong], capture_output=True, text=True)
+    done = run(*wrong)
     assert done.returncode == 2
     assert "error:" in done.stderr and wrong[1] in done.stderr and "Traceback" not in done.stderr
