@@ -138,8 +138,9 @@ HAS_VULKAN = bind("ggml_backend_vk_reg", P, required=False) is not _missing
 
 # Byte offsets inside C's `struct ggml_tensor` and `struct ggml_cgraph`, read from the bindings.
 TENSOR_SIZE = ctypes.sizeof(ggml.ggml_tensor)
-FIELD_TYPE, FIELD_BUFFER, FIELD_NE, FIELD_NB, FIELD_FLAGS, FIELD_VIEW_SRC, FIELD_DATA = (
-    getattr(ggml.ggml_tensor, name).offset for name in ("type", "buffer", "ne", "nb", "flags", "view_src", "data")
+FIELD_TYPE, FIELD_BUFFER, FIELD_NE, FIELD_NB, FIELD_FLAGS, FIELD_SOURCES, FIELD_VIEW_SRC, FIELD_DATA = (
+    getattr(ggml.ggml_tensor, name).offset
+    for name in ("type", "buffer", "ne", "nb", "flags", "src", "view_src", "data")
 )
 if (FIELD_TYPE, FIELD_BUFFER, FIELD_NE, FIELD_NB) != (0, 8, 16, 48):
     raise ImportError(f"struct ggml_tensor of ggml-python {GGML_PYTHON} has another layout here: a 32-bit system?")

@@ -57,6 +57,18 @@ def floats(op: str, *values: TensorLike) -> tuple[Tensor, ...]:
     return tuple([v if type(v) is Tensor else from_host(op, v, where) for v in values])
 
 
+def any_type(op: str, x: TensorLike) -> Tensor:
+    """An operand as a tensor of any type."""
+    return x if type(x) is Tensor else floats(op, x)[0]
+
+
+def spread_out(arguments: tuple[Any, ...]) -> Sequence[Any]:
+    """f(2, 3), f((2, 3)) and f([2, 3]) mean the same."""
+    if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
+        return arguments[0]
+    return arguments
+
+
 def wide(x: Tensor) -> Array:
     """The float32 values to compute with, whatever type they are stored in."""
     array = x._array
@@ -150,7 +162,10 @@ def indices(op: str, value: Any, n: int, device: Device) -> Array:
         IndexError: an index outside [0, n), named with its place. TypeError: no integers. ValueError: another device.
     """
     if not isinstance(value, Tensor):
-        values = np.asarray(value)
+        try:
+            values = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"{op}: indices must be a regular array: {error}") from None
         if values.dtype.kind not in "iu":
             raise TypeError(f"{op}: indices must be integers, not {values.dtype}")
         _check_indices(op, values, n)
@@ -237,9 +252,14 @@ def reshaped(a: Array, shape: Shape) -> Array:
 
 def clamped(a: Array, low: float, high: float) -> Array:
     """Limited to [low, high], NaN staying NaN."""
-    # ggml clamps NaN to high on the CPU and to low on Vulkan; adding sqrt(-1) where a is NaN makes it NaN again.
-    lost = unary(prim.SQRT, scaled(nan_mask(a), -1.0))
-    return binary("clamp", prim.ADD, unary(prim.CLAMP, a, low, high), lost)
+    return nan_kept(unary(prim.CLAMP, a, low, high), a)  # ggml clamps NaN to high on the CPU and to low on Vulkan
+
+
+def nan_kept(a: Array, x: Array) -> Array:
+    """a, and NaN where x, of the same shape, is NaN."""
+    # sgn(|x| + 1) is 1 for every number, and 0 for NaN, where sqrt(-1) is subtracted; elsewhere +0, which changes no -0
+    lost = unary(prim.SQRT, scaled(unary(prim.SGN, scaled(unary(prim.ABS, x), 1.0, 1.0)), 1.0, -1.0))
+    return binary("nan", prim.SUB, a, lost)
 
 
 def counting(op: str, device: Device, n: int) -> Array:

@@ -20,9 +20,20 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     """Matrix product, as `numpy.matmul` has it: (..., m, k) @ (..., k, n) -> (..., m, n), leading dimensions broadcast.
 
     An operand of one dimension is a row on the left and a column on the right, and that dimension leaves the result.
+    Halves are multiplied as float32; `set_matmul_precision` may allow a device less.
+
+    Args:
+        a: floats, (..., m, k) or (k,).
+        b: floats, (..., k, n) or (k,).
 
     Raises:
-        ValueError: the inner extents differ, an operand is a scalar, or the leading dimensions do not broadcast.
+        ValueError: the inner extents differ, an operand is a scalar, the leading dimensions do not broadcast, or the
+            operands are on different devices. TypeError: an operand is not of floats.
+
+    >>> ag.matmul([[1.0, 2.0], [3.0, 4.0]], [[1.0], [10.0]]).tolist()
+    [[21.0], [43.0]]
+    >>> ag.matmul([1.0, 2.0], [3.0, 4.0]).item()
+    11.0
     """
     a, b = floats("matmul", a, b)
     if not a.shape or not b.shape:
@@ -61,13 +72,19 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     """x @ weight.T + bias, a fully connected layer as `torch.nn.functional.linear` has it.
 
     Args:
-        x: (..., in). weight: (out, in). bias: (out,), or None.
+        x: floats, (..., in).
+        weight: floats, (out, in).
+        bias: floats, (out,); or None.
 
     Returns:
         (..., out).
 
     Raises:
-        ValueError: the shapes do not fit.
+        ValueError: the shapes do not fit, or the operands are on different devices.
+        TypeError: an operand is not of floats.
+
+    >>> ag.linear([[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [0.5, 0.0, 0.0]).tolist()
+    [[1.5, 2.0, 3.0]]
     """
     x, weight, *rest = floats("linear", x, weight) if bias is None else floats("linear", x, weight, bias)
     shape_x, shape_w = x.shape, weight.shape

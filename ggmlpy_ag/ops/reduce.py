@@ -16,12 +16,20 @@ LONGEST_SUM = 256  # float32 values added one after another; longer sums are mad
 
 
 def sum(x: TensorLike, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Sum over some axes (all by default); float32, added in parts so that the error grows slowly.
+    """Sum over some axes (all by default), added in parts so that the error grows slowly.
 
     Args:
-        x: float32, any shape.
-        axis: an axis or several, negative ones counted from the last.
+        x: float32, float16 or bfloat16, any shape.
+        axis: an axis or several, negative ones counted from the last; () for none.
         keepdims: leave the summed axes in the shape, with extent 1.
+
+    Raises:
+        IndexError: there is no such axis. ValueError: an axis is named twice. TypeError: no integers.
+
+    >>> ag.sum([[1.0, 2.0], [3.0, 4.0]]).item()
+    10.0
+    >>> ag.sum([[1.0, 2.0], [3.0, 4.0]], axis=0, keepdims=True).tolist()
+    [[4.0, 6.0]]
     """
     (x,) = floats("sum", x)
     axes = some_axes("sum", axis, x.ndim)
@@ -30,7 +38,19 @@ def sum(x: TensorLike, axis: Axes = None, keepdims: bool = False) -> Tensor:
 
 
 def mean(x: TensorLike, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Arithmetic mean over some axes (all by default). Arguments as in `sum`."""
+    """Arithmetic mean over some axes (all by default).
+
+    Args:
+        x: float32, float16 or bfloat16, any shape.
+        axis: an axis or several, negative ones counted from the last; () for none.
+        keepdims: leave the reduced axes in the shape, with extent 1.
+
+    Raises:
+        IndexError: there is no such axis. ValueError: an axis is named twice. TypeError: no integers.
+
+    >>> ag.mean([[1.0, 2.0], [3.0, 4.0]], axis=1).tolist()
+    [1.5, 3.5]
+    """
     (x,) = floats("mean", x)
     axes = some_axes("mean", axis, x.ndim)
     factor = 1.0 / prod(x.shape[i] for i in axes)
@@ -52,8 +72,15 @@ def _spread(shape: Shape, axes: tuple[int, ...], factor: float) -> GradFn:
 def broadcast_to(x: TensorLike, shape: Shape) -> Tensor:
     """Repeat to a shape that NumPy broadcasts `x` to.
 
+    Args:
+        x: float32, float16 or bfloat16, any shape.
+        shape: at most four extents; each is that of `x`, or anything where that is 1 or missing.
+
     Raises:
-        ValueError: it does not broadcast to that shape.
+        ValueError: it does not broadcast to that shape. TypeError: extents are no integers.
+
+    >>> ag.broadcast_to([1.0, 2.0], (2, 2)).tolist()
+    [[1.0, 2.0], [1.0, 2.0]]
     """
     (x,) = floats("broadcast_to", x)
     shape = int_shape("broadcast_to", shape)

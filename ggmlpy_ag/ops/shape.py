@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from ..backend import devices
-from ..backend.array import INT
+from ..backend.array import INT, Array, Shape
 from ..tape import record
-from ..tensor import Tensor, TensorLike, as_numpy, parse_dtype
+from ..tensor import Axes, Tensor, TensorLike, as_numpy, parse_dtype
 from . import base
-from .base import check_dims, floats, int_shape, one_axis
-
-
-def _any(op: str, x: TensorLike) -> Tensor:
-    """A tensor of either dtype."""
-    return x if type(x) is Tensor else floats(op, x)[0]
+from .base import any_type, check_dims, floats, int_shape, one_axis, some_axes, spread_out
+from .reduce import broadcast_to
 
 
 def reshape(x: TensorLike, *shape: Any) -> Tensor:
-    """The same elements, in C order, in another shape; one extent may be -1. A view where `x` is contiguous.
+    """The same elements, in C order, in another shape. A view where `x` is contiguous, else a copy.
+
+    Args:
+        x: any shape, any type.
+        shape: extents, one by one or as a tuple; one of them may be -1, which is worked out from the others.
 
     Raises:
         ValueError: the sizes differ, an extent is negative or zero, more than one is -1, or there are more than four.
+        TypeError: an extent that is no integer.
+
+    >>> ag.reshape([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], 3, -1).tolist()
+    [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
     """
-    x = _any("reshape", x)
-    wanted = int_shape("reshape", _spread_out(shape))
+    x = any_type("reshape", x)
+    wanted = int_shape("reshape", spread_out(shape))
     known = prod(n for n in wanted if n != -1)
     if wanted.count(-1) > 1 or any(n < 1 and n != -1 for n in wanted):
         raise ValueError(f"reshape: extents must be positive, and at most one -1, not {wanted}")
@@ -34,27 +37,138 @@ def reshape(x: TensorLike, *shape: Any) -> Tensor:
         raise ValueError(f"reshape: shape {x.shape} of {x.size} elements does not fit {wanted}")
     target = tuple(x.size // known if n == -1 else n for n in wanted)
     check_dims("reshape", target)
+    return _reshaped("reshape", x, target)
+
+
+def _reshaped(op: str, x: Tensor, target: Shape) -> Tensor:
     before = x.shape
     if target == before:
         return x
-    return record("reshape", Tensor(base.reshaped(x._array, target)), (x,), lambda g: (reshape(g, before),))
+    return record(op, Tensor(base.reshaped(x._array, target)), (x,), lambda g: (_reshaped(op, g, before),))
 
 
-def _spread_out(arguments: tuple[Any, ...]) -> Sequence[Any]:
-    """f(2, 3), f((2, 3)) and f([2, 3]) mean the same."""
-    if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
-        return arguments[0]
-    return arguments
+def flatten(x: TensorLike, start: int = 0, end: int = -1) -> Tensor:
+    """Neighbouring dimensions made one, in C order: a view where `x` is contiguous, else a copy.
+
+    Args:
+        x: any shape, any type; a scalar becomes one element.
+        start: the first of these dimensions.
+        end: the last of them. Negative ones count from the last dimension.
+
+    Raises:
+        IndexError: there is no such dimension. ValueError: the last comes before the first.
+        TypeError: one is no integer.
+
+    >>> ag.flatten(ag.rand(2, 3, 4)).shape
+    (24,)
+    >>> ag.flatten(ag.rand(2, 3, 4), start=1).shape
+    (2, 12)
+    """
+    x = any_type("flatten", x)
+    first, last = (one_axis("flatten", a, max(x.ndim, 1)) for a in (start, end))
+    if last < first:
+        raise ValueError(f"flatten: end {end} comes before start {start} in shape {x.shape}")
+    shape = x.shape or (1,)
+    return _reshaped("flatten", x, (*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+def squeeze(x: TensorLike, axis: Axes = None) -> Tensor:
+    """Without dimensions of extent 1: all of them, or some.
+
+    Args:
+        x: any shape, any type.
+        axis: an axis or several; negative ones count from the last.
+
+    Raises:
+        ValueError: an axis of another extent, or named twice. IndexError: there is no such axis.
+        TypeError: an axis that is no integer.
+
+    >>> ag.squeeze([[[1.0], [2.0]]]).tolist()
+    [1.0, 2.0]
+    >>> ag.squeeze([[[1.0], [2.0]]], axis=0).tolist()
+    [[1.0], [2.0]]
+    """
+    x = any_type("squeeze", x)
+    axes = some_axes("squeeze", axis, x.ndim)
+    wrong = [i for i in axes if x.shape[i] != 1]
+    if axis is not None and wrong:
+        raise ValueError(f"squeeze: axis {wrong[0]} of shape {x.shape} has more than one element")
+    a = x._array
+    kept = [i for i, n in enumerate(a.shape) if i not in axes or n != 1]
+    return _extents_of_one("squeeze", x, a.view(tuple([a.shape[i] for i in kept]), tuple([a.strides[i] for i in kept])))
+
+
+def unsqueeze(x: TensorLike, axis: int) -> Tensor:
+    """With a new dimension of extent 1: a view.
+
+    Args:
+        x: up to three dimensions, any type.
+        axis: where the new dimension is in the result; negative ones count from the last.
+
+    Raises:
+        IndexError: there is no such place. ValueError: x has four dimensions. TypeError: axis is no integer.
+
+    >>> ag.unsqueeze([1.0, 2.0], 0).tolist()
+    [[1.0, 2.0]]
+    >>> ag.unsqueeze([1.0, 2.0], -1).tolist()
+    [[1.0], [2.0]]
+    """
+    x = any_type("unsqueeze", x)
+    i = one_axis("unsqueeze", axis, x.ndim + 1)
+    a = x._array
+    shape = (*a.shape[:i], 1, *a.shape[i:])
+    check_dims("unsqueeze", shape)
+    return _extents_of_one("unsqueeze", x, a.view(shape, (*a.strides[:i], 1, *a.strides[i:])))
+
+
+def _extents_of_one(op: str, x: Tensor, view: Array) -> Tensor:
+    """A view with other dimensions of one element."""
+    before = x.shape
+    if view.shape == before:
+        return x
+    return record(op, Tensor(view), (x,), lambda g: (_reshaped(op, g, before),))
+
+
+def expand(x: TensorLike, *shape: Any) -> Tensor:
+    """Repeated to a shape that it broadcasts to: `broadcast_to` with PyTorch's -1.
+
+    Args:
+        x: floats, any shape.
+        shape: extents, one by one or as a tuple. -1 leaves that extent as it is; new dimensions come in front.
+
+    Raises:
+        ValueError: x does not broadcast to that shape, or -1 for a new dimension. TypeError: an extent that is no
+            integer.
+
+    >>> ag.expand([[1.0], [2.0]], -1, 3).tolist()
+    [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
+    """
+    (x,) = floats("expand", x)
+    given = int_shape("expand", spread_out(shape))
+    new = len(given) - x.ndim
+    wanted = tuple([x.shape[i - new] if n == -1 and i >= new else n for i, n in enumerate(given)])
+    check_dims("expand", wanted)
+    if any(n < 1 for n in wanted) or new < 0 or base.broadcast("expand", x.shape, wanted) != wanted:
+        raise ValueError(f"expand: shape {x.shape} does not broadcast to {given}; -1 keeps an extent that there is")
+    return broadcast_to(x, wanted)
 
 
 def permute(x: TensorLike, *axes: Any) -> Tensor:
     """The dimensions in another order: a view.
 
+    Args:
+        x: any shape, any type.
+        axes: each dimension once, one by one or as a tuple; negative ones count from the last.
+
     Raises:
         ValueError: the axes are not each dimension once. IndexError: there is no such axis.
+        TypeError: an axis that is no integer.
+
+    >>> ag.permute(ag.rand(2, 3, 4), 2, 0, 1).shape
+    (4, 2, 3)
     """
-    x = _any("permute", x)
-    given = _spread_out(axes)
+    x = any_type("permute", x)
+    given = spread_out(axes)
     order = tuple([one_axis("permute", a, x.ndim) for a in given])
     if sorted(order) != list(range(x.ndim)):
         raise ValueError(f"permute: {tuple(given)} does not name each of {x.ndim} dimensions once")
@@ -65,11 +179,20 @@ def permute(x: TensorLike, *axes: Any) -> Tensor:
 def transpose(x: TensorLike, *axes: Any) -> Tensor:
     """Two dimensions swapped, or all reversed when none is named (NumPy's `.T`): a view.
 
+    Args:
+        x: any shape, any type.
+        axes: two dimensions or none; negative ones count from the last.
+
     Raises:
-        ValueError: one or more than two axes. IndexError: there is no such axis.
+        ValueError: one or more than two axes. IndexError: there is no such axis. TypeError: an axis that is no integer.
+
+    >>> ag.transpose([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).tolist()
+    [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]
+    >>> ag.transpose(ag.rand(2, 3, 4), 0, 1).shape
+    (3, 2, 4)
     """
-    x = _any("transpose", x)
-    given = _spread_out(axes)
+    x = any_type("transpose", x)
+    given = spread_out(axes)
     order = list(range(x.ndim))
     if not given:
         order.reverse()
@@ -83,10 +206,16 @@ def transpose(x: TensorLike, *axes: Any) -> Tensor:
 
 
 def matrix_transpose(x: Tensor) -> Tensor:
-    """The last two dimensions swapped: a view.
+    """The last two dimensions swapped: a view; also written `x.mT`.
+
+    Args:
+        x: a tensor of at least two dimensions, any type.
 
     Raises:
         ValueError: fewer than two dimensions.
+
+    >>> ag.matrix_transpose(ag.rand(2, 3, 4)).shape
+    (2, 4, 3)
     """
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose: shape {x.shape} has fewer than two dimensions")
@@ -108,7 +237,7 @@ def astype(x: TensorLike, dtype: Any) -> Tensor:
     >>> ag.tensor([1.0001]).astype("float16").tolist()
     [1.0]
     """
-    x = _any("astype", x)
+    x = any_type("astype", x)
     wanted = parse_dtype(dtype)
     before = x.dtype
     if wanted is before:
@@ -158,4 +287,6 @@ def _names_type(value: Any) -> bool:
     return value is not None  # which NumPy takes for float64
 
 
-__all__ = ["astype", "matrix_transpose", "permute", "reshape", "to", "transpose"]
+__all__ = [
+    "astype", "expand", "flatten", "matrix_transpose", "permute", "reshape", "squeeze", "to", "transpose", "unsqueeze",
+]  # fmt: skip

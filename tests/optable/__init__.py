@@ -9,24 +9,33 @@ without an entry fails the tests. `CALLS` are random calls, right and wrong ones
 from . import (
     activation,
     arithmetic,
+    batchnorm,
     compare,
+    contraction,
     functions,
     index,
     join,
     linalg,
     loss,
     making,
+    normalization,
     order,
     random,
+    rearrange,
     reduce,
+    scan,
+    select,
     shape,
+    sorting,
+    statistics,
 )
 from .table import DEVICES, Deviation, Draw, Error, Maker, Op, Sample
 
 FAMILIES = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        arithmetic, functions, compare, activation, linalg, reduce, order, shape, join, index, loss, random,
+        arithmetic, functions, compare, activation, linalg, contraction, reduce, statistics, scan, order, sorting, select, shape,
+        join, rearrange, index, normalization, batchnorm, loss, random,
     )
 }  # fmt: skip
 OPS: list[Op] = [op for module in FAMILIES.values() for op in module.OPS]

@@ -1,7 +1,8 @@
-"""Indexing with brackets."""
+"""Indexing with brackets, and assignment."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 import ggmlpy_ag as ag
 
 from .calls import Calls, Makers
-from .table import Error, Op, Sample, normal
+from .table import SPECIAL, Draw, Error, Op, Sample, normal
 
+ALL = slice(None)
 INDICES: list[tuple[tuple[int, ...], Any]] = [
     ((5,), 2),
     ((5,), -1),
@@ -22,60 +24,100 @@ INDICES: list[tuple[tuple[int, ...], Any]] = [
     ((), None),
     ((), ...),
     ((3, 7), 1),
-    ((3, 7), (slice(None), 1)),
+    ((3, 7), (ALL, 1)),
     ((3, 7), (..., slice(1, -1))),
     ((3, 7), (slice(1, None), slice(1, None, 3))),
     ((3, 7), (None, 1, ..., None)),
-    ((2, 3, 5), (slice(None), slice(None, None, 2), slice(None, None, 2))),
-    ((2, 3, 5), (..., 1, slice(None))),
+    ((2, 3, 5), (ALL, slice(None, None, 2), slice(None, None, 2))),
+    ((2, 3, 5), (..., 1, ALL)),
     ((2, 3, 5), (1, 2, 3)),
     ((2, 3, 4, 5), (slice(1, None), slice(None, None, 2), slice(0, 1), slice(4, None))),
     ((31, 33), (slice(5, 30, 3), slice(1, 32, 2))),
     ((257,), slice(1, 256)),
+    ((5,), slice(None, None, -1)),
+    ((5,), slice(None, None, -2)),
+    ((5,), slice(3, None, -1000)),
+    ((5,), slice(3, 0, -1)),
+    ((3, 7), (slice(None, None, -1), slice(5, 0, -2))),
+    ((3, 7), (1, slice(None, None, -3))),
+    ((2, 3, 5), (slice(None, None, -1), 1, None, slice(1, None))),
+    ((2, 3, 4, 5), (..., slice(None, None, -1), ALL)),
+    ((31, 33), (slice(29, 4, -3), slice(None, None, -1))),
+]
+LISTS: list[tuple[tuple[int, ...], Any]] = [  # one list or array of indices
+    ((5,), [2, 0, 2]),
+    ((5,), [-1, 0]),
+    ((5,), [[1, 2], [3, 4]]),
+    ((5,), np.array([4, 1], np.uint8)),
+    ((5,), np.array(3)),
+    ((300,), np.array([-1, 5], np.int8)),
+    ((3, 7), [0, 2]),
+    ((3, 7), (ALL, [6, 0, 1])),
+    ((3, 7), (1, [6, 0, 1])),
+    ((3, 7), ([2, 0, 1], -1)),
+    ((3, 7), ([2, 0], slice(None, None, -2))),
+    ((3, 7), (slice(1, None), [[6], [0]])),
+    ((2, 3, 5), (0, [2, 0], 1)),
+    ((2, 3, 5), (..., [3, 3, 0])),
+    ((2, 3, 5), (None, [1], ..., slice(1, 4))),
+    ((2, 3, 4, 5), (ALL, [2, 0], slice(None, None, 2), slice(1, 3))),
+    ((31, 33), (ALL, np.arange(32, -1, -5))),
+]
+# a tensor of indices is made beside the operand: numpy and torch get the array
+TENSORS: list[tuple[tuple[int, ...], Any, Any]] = [
+    ((5,), ALL, [2, 0, 2]),
+    ((5,), ALL, 3),
+    ((3, 7), (ALL,), [[6, 0], [1, 1]]),
+    ((2, 3, 5), (1, ALL), [2, 0]),
 ]
 
 
-OPS: list[Op] = [
-    Op(
-        name="indexing",
-        call=lambda x, index: x[index],
-        numpy=lambda x, index: x[index],
-        torch=lambda torch, x, index: x[index],
-        samples=[Sample((normal(*shape),), {"index": index}) for shape, index in INDICES],
-        errors=[
-            Error(lambda m: m(3)[3], IndexError, ("3", "(3,)")),
-            Error(lambda m: m(3)[-4], IndexError, ("-4", "(3,)")),
-            Error(lambda m: m(3, 2)[0, 2], IndexError, ("2", "dimension 1", "(3, 2)")),
-            Error(lambda m: m(3)[0, 0], IndexError, ("2 indices", "(3,)")),
-            Error(lambda m: m()[0], IndexError, ("1 indices", "()")),
-            Error(lambda m: m(3)[..., ...], IndexError, ("...",)),
-            Error(lambda m: m(3)[::-1], ValueError, ("step", "-1")),
-            Error(lambda m: m(3)[::0], ValueError, ("step", "zero")),
-            Error(lambda m: m(3)[2:1], ValueError, ("nothing",)),
-            Error(lambda m: m(3)[5:], ValueError, ("nothing",)),
-            Error(lambda m: m(3)[1.0], TypeError, ("float",)),
-            Error(lambda m: m(3)[True], TypeError, ("bool",)),
-            Error(lambda m: m(3)[[0, 1]], TypeError, ("list",)),
-            Error(lambda m: m(3)[np.array([0])], TypeError, ("ndarray",)),
-            Error(lambda m: m(3)["a"], TypeError, ("str",)),
-            Error(lambda m: m(3)["a":], TypeError, ("integers",)),
-            Error(lambda m: m(3)[0:2:0.5], TypeError, ("integers",)),
-            Error(lambda m: m(1, 1, 1, 1)[None], ValueError, ("more than 4",)),
-        ],
-    ),
-]
+def _with(index: Any, chosen: Any) -> Any:
+    """The last full slice of an index replaced."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    items[-1] = chosen
+    return tuple(items)
 
 
-def _index(c: Calls) -> Any:
-    def item() -> Any:
-        number = c.one_of(0, 0, 1, -1, 2, -3, 7, np.int8(1), 2**40, -(2**63))
-        bounds = [c.one_of(None, None, 0, 1, -1, 2, 3, -2, 9, 2**65) for _ in range(2)]
-        step = c.one_of(None, None, 1, 2, 3, -1, 0, 2**40, 2**65, 1.5)
-        cut = slice(*bounds, step)
-        strange = c.one_of(1.0, "a", [0], np.array([1]), True, (0,), ag.tensor(1))
-        return c.one_of(number, number, cut, cut, cut, ..., None, strange)
-
-    return c.one_of(item(), tuple(item() for _ in range(c.random.randint(0, 5))))
+def _call(x: ag.Tensor, *chosen: Any, index: Any) -> ag.Tensor:
+    return x[_with(index, chosen[0]) if chosen else index]
 
 
-CALLS: Makers = {"indexing": lambda c: (lambda x, index: x[index], c.window(c.shape()), _index(c))}
+def _numpy(x: np.ndarray, *chosen: Any, index: Any) -> np.ndarray:
+    return x[_with(index, np.asarray(chosen[0])) if chosen else index]
+
+
+def _torch(torch: Any, x: Any, *chosen: Any, index: Any) -> Any:
+    if chosen:
+        return x[_with(index, chosen[0])]
+    items = index if isinstance(index, tuple) else (index,)
+    full = [item for item in items if item is not None]
+    if ... in [item for item in full if not isinstance(item, (list, np.ndarray))]:
+        at = next(i for i, item in enumerate(full) if item is ...)
+        full[at : at + 1] = [ALL] * (x.ndim - len(full) + 1)
+    for axis, item in enumerate(full):  # PyTorch has no negative steps
+        if isinstance(item, slice) and (item.step or 1) < 0:
+            places = torch.tensor(list(range(*item.indices(x.shape[axis]))))
+            x = x.index_select(axis, places)
+    items = tuple(
+        ALL if isinstance(i, slice) and (i.step or 1) < 0 else torch.tensor(np.asarray(i, np.int64)) if isinstance(i, (list, np.ndarray)) else i
+        for i in items
+    )
+    return x[items]
+
+
+# ---------------------------------------------------------------- assignment
+
+
+def _assigned(x: Any, *values: Any, index: Any, value: Any = None) -> ag.Tensor:
+    """x after an assignment, on a copy."""
+    whole = x + 0 if x.dtype != np.int32 else ag.concat([x])[...].astype("int32")
+    whole = ag.tensor(x.numpy(), dtype=x.dtype) if isinstance(x, ag.Tensor) else x
+    whole[index] = values[0] if values else value
+    return whole
+
+
+def _numpy_assigned(x: np.ndarray, *values: np.ndarray, index: Any, value: Any = None) -> np.ndarray:
+    whole = x.copy()
+    whole[index] = values[0] if values else value
+    return whole

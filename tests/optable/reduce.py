@@ -10,7 +10,7 @@ import numpy as np
 import ggmlpy_ag as ag
 
 from .calls import Makers
-from .table import Error, Op, Sample, axes_errors, normal, unary_errors
+from .table import Draw, Error, Op, Sample, axes_errors, normal, unary_errors
 
 
 def _torch_sum(name: str) -> Callable[..., Any]:
@@ -45,26 +45,46 @@ AXES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
+def reduced(make: Callable[..., np.ndarray]) -> Callable[[Draw], Sample]:
+    """A random sample of a reduction."""
+
+    def generate(draw: Draw) -> Sample:
+        x = draw.floats(make, *draw.shape())
+        return Sample((x,), {"axis": draw.axes(x.ndim), "keepdims": draw.one_of((False, True))})
+
+    return generate
+
+
+def as_tuple(axis: Any) -> Any:
+    """What NumPy takes for several axes."""
+    return tuple(axis) if isinstance(axis, list) else axis
+
+
+def _broadcast(draw: Draw) -> Sample:
+    shape, part = draw.broadcast()
+    part = part[-len(shape) :] if shape else ()
+    before = tuple(1 if draw.one_of((False, True)) else n for n in shape[len(shape) - len(part) :])
+    return Sample((draw.floats(normal, *before),), {"shape": shape})
+
+
 OPS: list[Op] = [
     Op(
         name="sum",
         call=ag.sum,
-        numpy=lambda x, axis=None, keepdims=False: np.sum(
-            x, tuple(axis) if isinstance(axis, list) else axis, keepdims=keepdims
-        ),
+        numpy=lambda x, axis=None, keepdims=False: np.sum(x, as_tuple(axis), keepdims=keepdims),
         torch=_torch_sum("sum"),
         samples=[Sample((normal(*shape),), options) for shape, options in AXES],
+        generate=reduced(normal),
         errors=[*unary_errors("sum", ag.sum), *axes_errors("sum", ag.sum)],
         sums=True,
     ),
     Op(
         name="mean",
         call=ag.mean,
-        numpy=lambda x, axis=None, keepdims=False: np.mean(
-            x, tuple(axis) if isinstance(axis, list) else axis, keepdims=keepdims
-        ),
+        numpy=lambda x, axis=None, keepdims=False: np.mean(x, as_tuple(axis), keepdims=keepdims),
         torch=_torch_sum("mean"),
         samples=[Sample((normal(*shape),), options) for shape, options in AXES],
+        generate=reduced(normal),
         errors=[*unary_errors("mean", ag.mean), *axes_errors("mean", ag.mean)],
         sums=True,
     ),
@@ -88,6 +108,7 @@ OPS: list[Op] = [
                 ((257, 1), (257, 3)),
             ]
         ],
+        generate=_broadcast,
         errors=[
             *unary_errors("broadcast_to", lambda x: ag.broadcast_to(x, (2, 3))),
             Error(lambda m: ag.broadcast_to(m(3), (4,)), ValueError, ("broadcast_to", "(3,)", "(4,)")),

@@ -1,0 +1,395 @@
+"""Convolutions.
+
+A convolution, its transpose and the gradient of its kernel are one bilinear map seen from three sides: each is the
+gradient of the others. All are made of one primitive, im2col (a row for each position of the kernel), and a product.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..backend import primitives as prim
+from ..backend.array import FLOAT, Array, Shape
+from ..tape import record
+from ..tensor import Tensor, TensorLike
+from . import base, linalg
+from .base import binary, floats, packed, result, wide
+from .join import pad
+from .moving import cut, joined, padded
+from .reduce import sum
+from .shape import squeeze, unsqueeze
+from .windows import Pair, check_plane, pair, positions
+
+MOST_COLUMNS = 1 << 26  # bytes of a matrix of columns; larger ones are made in parts (Mesa binds 128 MiB at most)
+
+
+class Steps(NamedTuple):
+    """How a kernel moves over an image, for height and width each, and how many groups of channels do not mix."""
+
+    stride: Pair
+    padding: Pair
+    dilation: Pair
+    groups: int
+
+
+def conv2d(
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    stride: int | Pair = 1,
+    padding: int | Pair | str = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Two-dimensional convolution (cross-correlation), as `torch.nn.functional.conv2d` has it.
+
+    The tape keeps `x` and `weight`; the columns that the product is made of are computed again for the gradients.
+
+    Args:
+        x: (n, channels, h, w).
+        weight: (out, channels / groups, kernel h, kernel w).
+        bias: (out,), or None.
+        stride: steps of the kernel, one number or (vertical, horizontal); 1 or more.
+        padding: zeros on each side, or "same" (with stride 1: the result has the size of `x`; an odd zero is added
+            at the end) or "valid" (none).
+        dilation: distance between the kernel's elements; 1 or more.
+        groups: the channels are in so many groups, each with its own kernels; with one channel a group it is a
+            depthwise convolution.
+
+    Returns:
+        (n, out, h', w') with h' = (h + 2 padding - dilation (kernel h - 1) - 1) // stride + 1, and w' likewise.
+
+    Raises:
+        ValueError: shapes that do not fit each other or `groups`, a kernel larger than the padded image, a step below
+        1, or a plane of more than 2**24 places. TypeError: a step that is no integer.
+
+    >>> ag.conv2d(np.ones((1, 1, 3, 3)), np.ones((1, 1, 2, 2))).tolist()
+    [[[[4.0, 4.0], [4.0, 4.0]]]]
+    >>> ag.conv2d(np.ones((2, 4, 9, 9)), np.ones((6, 2, 3, 3)), stride=2, padding=1, groups=2).shape
+    (2, 6, 5, 5)
+    """
+    return _conv("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv1d(
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    stride: int = 1,
+    padding: int | str = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Tensor:
+    """One-dimensional convolution (cross-correlation), as `torch.nn.functional.conv1d` has it.
+
+    Args:
+        x: (n, channels, length).
+        weight: (out, channels / groups, kernel).
+        bias: (out,), or None.
+        stride, padding, dilation, groups: as in `conv2d`, for one axis.
+
+    Returns:
+        (n, out, length') with length' = (length + 2 padding - dilation (kernel - 1) - 1) // stride + 1.
+
+    Raises:
+        ValueError, TypeError: as in `conv2d`.
+
+    >>> ag.conv1d([[[1.0, 2.0, 4.0]]], [[[1.0, -1.0]]], [0.5]).tolist()
+    [[[-0.5, -1.5]]]
+    """
+    return _conv("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose2d(
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    output_padding: int | Pair = 0,
+    groups: int = 1,
+    dilation: int | Pair = 1,
+) -> Tensor:
+    """Transposed convolution, as `torch.nn.functional.conv_transpose2d` has it: the gradient of `conv2d` as a function.
+
+    Args:
+        x: (n, channels, h, w).
+        weight: (channels, out / groups, kernel h, kernel w).
+        bias: (out,), or None.
+        stride: distance at which the kernel is put down for neighbouring elements of `x`; 1 or more.
+        padding: rows and columns cut off on each side.
+        output_padding: more rows and columns at the end; less than the stride or the dilation.
+        groups: the channels are in so many groups, each with its own kernels.
+        dilation: distance between the kernel's elements; 1 or more.
+
+    Returns:
+        (n, out, h', w') with h' = (h - 1) stride - 2 padding + dilation (kernel h - 1) + output_padding + 1, and w'
+        likewise.
+
+    Raises:
+        ValueError: shapes that do not fit each other or `groups`, an empty result, a step below 1, or a plane of more
+        than 2**24 places. TypeError: a step that is no integer.
+
+    >>> ag.conv_transpose2d([[[[1.0, 2.0]]]], [[[[1.0, 10.0]]]], stride=2).tolist()
+    [[[[1.0, 10.0, 2.0, 20.0]]]]
+    """
+    op = "conv_transpose2d"
+    tensors = floats(op, x, weight) if bias is None else floats(op, x, weight, bias)
+    x, weight, *rest = tensors
+    groups = _groups(op, groups)
+    strides, cuts = pair(op, "stride", stride, 1), pair(op, "padding", padding, 0)
+    spread, more = pair(op, "dilation", dilation, 1), pair(op, "output_padding", output_padding, 0)
+    if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != weight.shape[0] or x.shape[1] % groups or any(
+        b.shape != (weight.shape[1] * groups,) for b in rest
+    ):
+        needed = "(n, channels, h, w), (channels, out / groups, kernel h, kernel w) and (out,)"
+        raise ValueError(_misfit(op, tensors, groups, needed))
+    if any(m >= max(s, d) for m, s, d in zip(more, strides, spread, strict=True)):
+        raise ValueError(f"{op}: output_padding {output_padding} must be less than stride {stride} or dilation {dilation}")
+    kernel = weight.shape[2:]
+    size = tuple(
+        (n - 1) * s - 2 * p + d * (k - 1) + m + 1
+        for n, s, p, d, k, m in zip(x.shape[2:], strides, cuts, spread, kernel, more, strict=True)
+    )
+    if min(size) < 1:
+        raise ValueError(
+            f"{op}: nothing is left of x {x.shape} and weight {weight.shape} with stride {strides}, padding {cuts}, "
+            f"dilation {spread} and output_padding {more}: the result would be {size[0]} x {size[1]}"
+        )
+    h, w = size
+    check_plane(op, (h, w), (x.shape[2], x.shape[3]))
+    return _transposed(op, x, weight, tuple(rest), _steps(strides, cuts, spread, groups, (h, w), kernel), (h, w))
+
+
+def _conv(
+    op: str,
+    axes: int,
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Tensor:
+    tensors = floats(op, x, weight) if bias is None else floats(op, x, weight, bias)
+    x, weight, *rest = tensors
+    groups = _groups(op, groups)
+    strides, spread = pair(op, "stride", stride, 1, axes), pair(op, "dilation", dilation, 1, axes)
+    if x.ndim != axes + 2 or weight.ndim != axes + 2 or x.shape[1] != weight.shape[1] * groups or (
+        weight.shape[0] % groups or any(b.shape != weight.shape[:1] for b in rest)
+    ):
+        image, kernel = ("h, w", "kernel h, kernel w") if axes == 2 else ("length", "kernel")
+        needed = f"(n, channels, {image}), (out, channels / groups, {kernel}) and (out,), out a multiple of groups"
+        raise ValueError(_misfit(op, tensors, groups, needed))
+    if axes == 1:
+        x, weight = unsqueeze(x, 2), unsqueeze(weight, 2)
+    kernel_size = (weight.shape[2], weight.shape[3])
+    if padding == "same":
+        if strides != (1, 1):
+            raise ValueError(f'{op}: padding="same" needs stride 1, not {stride}')
+        total = [d * (k - 1) for d, k in zip(spread, kernel_size, strict=True)]
+        edges = (total[0] // 2, total[1] // 2)
+        x = pad(x, [(0, 0), (0, 0), (0, total[0] % 2), (0, total[1] % 2)])
+    else:
+        edges = (0, 0) if padding == "valid" else pair(op, "padding", padding, 0, axes)
+    h, w = (positions(*v) for v in zip(x.shape[2:], kernel_size, strides, edges, spread, strict=True))
+    if min(h, w) < 1:
+        raise ValueError(
+            f"{op}: the kernel of weight {tensors[1].shape} with dilation {dilation} is larger than x "
+            f"{tensors[0].shape} with padding {padding}"
+        )
+    check_plane(op, (h, w), (x.shape[2], x.shape[3]))
+    image_size = (x.shape[2], x.shape[3])
+    out = _convolved(op, x, weight, tuple(rest), _steps(strides, edges, spread, groups, image_size, kernel_size), (h, w))
+    return squeeze(out, 2) if axes == 1 else out
+
+
+def _groups(op: str, groups: Any) -> int:
+    (found, _) = pair(op, "groups", (groups, 1), 1)
+    return found
+
+
+def _misfit(op: str, tensors: tuple[Tensor, ...], groups: int, needed: str) -> str:
+    shapes = ", ".join(f"{name} {t.shape}" for name, t in zip(("x", "weight", "bias"), tensors, strict=False))
+    return f"{op}: {shapes} and groups={groups} do not fit: the shapes must be {needed}"
+
+
+def _steps(stride: Pair, padding: Pair, dilation: Pair, groups: int, image: Pair, kernel: Pair) -> Steps:
+    """With what has no effect made small: a stride of a single position, the dilation of a single element."""
+    rest = [n + 2 * p - d * (k - 1) for n, p, d, k in zip(image, padding, dilation, kernel, strict=True)]
+    return Steps(
+        (min(stride[0], rest[0]), min(stride[1], rest[1])),
+        padding,
+        (dilation[0] if kernel[0] > 1 else 1, dilation[1] if kernel[1] > 1 else 1),
+        groups,
+    )
+
+
+# ---------------------------------------------------------------- three sides of one map: image, kernel, positions
+
+
+def _convolved(op: str, x: Tensor, weight: Tensor, bias: tuple[Tensor, ...], steps: Steps, size: Pair) -> Tensor:
+    """(n, channels, h, w), (out, channels / groups, kernel) -> (n, out, *size)."""
+    out = _biased(op, convolved(wide(x), wide(weight), steps, size), x, weight, bias)
+    image, kernel = (x.shape[2], x.shape[3]), (weight.shape[2], weight.shape[3])
+    left = x if weight.requires_grad else None  # each operand is needed for its partner's gradient
+    right = weight if x.requires_grad else None
+    count = 2 + len(bias)
+
+    def grad(g: Tensor) -> tuple[Tensor | None, ...]:
+        to_x = None if right is None else _transposed(op, g, right, (), steps, image)
+        to_weight = None if left is None else _correlated(op, left, g, steps, kernel)
+        return (to_x, to_weight, sum(g, (0, 2, 3)))[:count]
+
+    return record(op, out, (x, weight, *bias), grad)
+
+
+def _transposed(op: str, y: Tensor, weight: Tensor, bias: tuple[Tensor, ...], steps: Steps, size: Pair) -> Tensor:
+    """(n, out, h', w'), (out, channels / groups, kernel) -> (n, channels, *size)."""
+    out = _biased(op, transposed(wide(y), wide(weight), steps, size), y, weight, bias)
+    places, kernel = (y.shape[2], y.shape[3]), (weight.shape[2], weight.shape[3])
+    left = y if weight.requires_grad else None
+    right = weight if y.requires_grad else None
+    count = 2 + len(bias)
+
+    def grad(g: Tensor) -> tuple[Tensor | None, ...]:
+        to_y = None if right is None else _convolved(op, g, right, (), steps, places)
+        to_weight = None if left is None else _correlated(op, g, left, steps, kernel)
+        return (to_y, to_weight, sum(g, (0, 2, 3)))[:count]
+
+    return record(op, out, (y, weight, *bias), grad)
+
+
+def _correlated(op: str, x: Tensor, y: Tensor, steps: Steps, size: Pair) -> Tensor:
+    """(n, channels, h, w), (n, out, h', w') -> (out, channels / groups, *size)."""
+    out = result(correlated(wide(x), wide(y), steps, size), x, y)
+    image, places = (x.shape[2], x.shape[3]), (y.shape[2], y.shape[3])
+    left = x if y.requires_grad else None
+    right = y if x.requires_grad else None
+
+    def grad(g: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        to_x = None if right is None else _transposed(op, right, g, (), steps, image)
+        return to_x, None if left is None else _convolved(op, left, g, (), steps, places)
+
+    return record(op, out, (x, y), grad)
+
+
+def _biased(op: str, a: Array, x: Tensor, weight: Tensor, bias: tuple[Tensor, ...]) -> Tensor:
+    for b in bias:
+        a = binary(op, prim.ADD, a, base.reshaped(wide(b), (b.size, 1, 1)))
+    return result(a, x, weight, *bias)
+
+
+# ---------------------------------------------------------------- on arrays
+
+
+def convolved(x: Array, weight: Array, steps: Steps, size: Pair) -> Array:
+    """See `_convolved`."""
+    (n, channels, h, w), (out, inner), kernel, groups = x.shape, weight.shape[:2], weight.shape[2:], steps.groups
+    if inner == 1 < groups:
+        if out > channels:
+            wider = base.expanded(base.reshaped(x, (n, channels, 1, h * w)), (n, channels, out // channels, h * w))
+            x = wider.reshaped((n, out, h, w))
+        places = _places(x, weight, steps)
+        a = x.device.graph.record(prim.DEPTHWISE, (weight, x), (n, out, *places), FLOAT, *_reversed(steps))
+    else:
+        if groups > 1:
+            parted = base.reshaped(x, (n, groups, inner * h * w))
+            x = base.reshaped(parted.permuted((1, 0, 2)), (groups * n, inner, h, w))
+        a = _products(x, base.reshaped(weight, (out, inner, *kernel)), steps)
+        a = packed(a.permuted((1, 0, 2, 3)))
+    return _cropped(a, size)
+
+
+def transposed(y: Array, weight: Array, steps: Steps, size: Pair) -> Array:
+    """See `_transposed`: a convolution of y, with zeros between its elements, with the kernels turned round.
+
+    What turns them round is a negative dilation: element k of the kernel then meets element i + padding - k of y.
+    """
+    n, out, h, w = y.shape
+    inner, kernel, groups = weight.shape[1], weight.shape[2:], steps.groups
+    (p, q), (d, e), (s, t) = steps.padding, steps.dilation, steps.stride
+    if s > 1 or t > 1:
+        single = base.reshaped(y, (n * out * h, 1, w, 1))
+        y = padded(single, [(0, 0), (0, s - 1), (0, 0), (0, t - 1)]).reshaped((n, out, h * s, w * t))
+    long = (size[0] + 2 * p - d * (kernel[0] - 1), size[1] + 2 * q - e * (kernel[1] - 1))
+    y = _cropped(y, (min(long[0], h * s), min(long[1], w * t)))
+    if y.shape[2:] != long:
+        y = padded(y, [(0, 0), (0, 0), (0, long[0] - y.shape[2]), (0, long[1] - y.shape[3])])
+    weight = base.reshaped(weight, (groups, out // groups, inner, kernel[0] * kernel[1]))
+    weight = base.reshaped(weight.permuted((0, 2, 1, 3)), (groups * inner, out // groups, *kernel))
+    return convolved(y, weight, Steps((1, 1), (-p, -q), (-d, -e), groups), size)
+
+
+def correlated(x: Array, y: Array, steps: Steps, size: Pair) -> Array:
+    """See `_correlated`: a convolution of x with y as its kernel, where samples and channels change places."""
+    channels, out = x.shape[1], y.shape[1]
+    x, y = packed(x.permuted((1, 0, 2, 3))), packed(y.permuted((1, 0, 2, 3)))
+    a = _products(x, y, Steps(steps.dilation, steps.padding, steps.stride, steps.groups))
+    return _cropped(a.reshaped((out, channels // steps.groups, *a.shape[2:])), size)
+
+
+def _products(image: Array, kernel: Array, steps: Steps) -> Array:
+    """(groups * m, k, h, w), (groups * out, k, kernel) -> (groups * out, m, h', w'): sums over k, and the kernel."""
+    groups = steps.groups
+    m, k, out = image.shape[0] // groups, image.shape[1], kernel.shape[0] // groups
+    (h, w), columns = _places(image, kernel, steps), k * kernel.shape[2] * kernel.shape[3]
+    # The CPU's im2col counts the bytes of a sample in 32 bits.
+    if 4 * groups * m * h * w * columns > MOST_COLUMNS or (m > 1 and k * image.shape[2] * image.shape[3] >= 1 << 29):
+        if groups > 1:
+            half = groups // 2
+            return joined([
+                _products(cut(image, 0, a * m, b * m), cut(kernel, 0, a * out, b * out), steps._replace(groups=b - a))
+                for a, b in ((0, half), (half, groups))
+            ], 0)  # fmt: skip
+        if m > 1:
+            return joined([_products(cut(image, 0, a, b), kernel, steps) for a, b in ((0, m // 2), (m // 2, m))], 1)
+        if k > 1:
+            parts = [
+                _products(cut(image, 1, a, b), cut(kernel, 1, a, b), steps) for a, b in ((0, k // 2), (k // 2, k))
+            ]
+            return binary("conv", prim.ADD, *parts)
+    batch = (groups,) if groups > 1 else ()
+    left = base.reshaped(kernel, (*batch, out, columns))
+    a = linalg._matmul(left, _columns(image, kernel, steps, (*batch, columns, m * h * w)))
+    return a.reshaped((groups * out, m, h, w))
+
+
+def _columns(image: Array, kernel: Array, steps: Steps, shape: Shape) -> Array:
+    """What meets the kernel at each position, a column each: (groups, k * kernel, m * h' * w'), or without groups."""
+    (samples, k, h, w), size = image.shape, kernel.shape[2:]
+    turned = (*shape[:-2], shape[-1], shape[-2])
+    if steps.padding == (0, 0) and steps.dilation == (1, 1):
+        if size == (h, w):  # one position
+            return base.reshaped(image, turned).swapped()
+        if size == steps.stride == (1, 1):  # the image as it is, its channels outermost
+            parted = base.reshaped(image, (steps.groups, samples // steps.groups, k, h * w))
+            return base.reshaped(parted.permuted((0, 2, 1, 3)), shape)
+    rows = image.device.graph.record(
+        prim.IM2COL, (image,), (samples, *_places(image, kernel, steps), shape[-2]), FLOAT, k, size, *_reversed(steps)
+    )
+    return rows.reshaped(turned).swapped()
+
+
+def _places(image: Array, kernel: Array, steps: Steps) -> Pair:
+    h, w = (
+        positions(n, k, s, p, d)
+        for n, k, s, p, d in zip(
+            image.shape[2:], kernel.shape[2:], steps.stride, steps.padding, steps.dilation, strict=True
+        )
+    )
+    return h, w
+
+
+def _reversed(steps: Steps) -> tuple[int, ...]:
+    """As ggml takes them: the width's first."""
+    return (*steps.stride[::-1], *steps.padding[::-1], *steps.dilation[::-1])
+
+
+def _cropped(a: Array, size: Pair) -> Array:
+    """Without what is beyond a size, at the end of each image."""
+    return a.view((*a.shape[:2], *size), a.strides)
+
+
+__all__ = ["conv1d", "conv2d", "conv_transpose2d"]
