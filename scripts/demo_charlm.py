@@ -102,7 +102,8 @@ def sample(model: Model, text: Text, length: int, rng: np.random.Generator) -> s
 
 
 def main() -> int:
-    chosen = options("Training a causal transformer on the text of Python's help.", epochs=600, what="steps")
+    what = "Training a causal transformer on the text of Python's help."
+    chosen = options(what, epochs=300, what="steps", batch_size=32)
     text = Text()
     rng = np.random.default_rng(chosen.seed)
     model = Model(len(text.alphabet), rng)

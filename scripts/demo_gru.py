@@ -13,7 +13,7 @@ from demo_tools import Progress, batches, finish, load_digits, options, train, u
 
 import ggmlpy_ag as ag
 
-HIDDEN = 64
+HIDDEN = 96
 GOAL = 0.95
 
 
@@ -53,7 +53,9 @@ def accuracy(network: GRU, images: np.ndarray, labels: np.ndarray) -> float:
 
 
 def main() -> int:
-    chosen = options(f"Training a GRU of {HIDDEN} units to read handwritten digits row by row.", epochs=15)
+    chosen = options(
+        f"Training a GRU of {HIDDEN} units to read handwritten digits row by row.", epochs=15, batch_size=32
+    )
     images, labels, test_images, test_labels = load_digits()
     images, test_images = (v.reshape(-1, 8, 8) for v in (images, test_images))
     rng = np.random.default_rng(chosen.seed)
@@ -64,6 +66,7 @@ def main() -> int:
     progress = Progress(steps * chosen.epochs)
     score = 0.0
     for epoch in range(1, chosen.epochs + 1):
+        optimizer.lr = 5e-3 * (1.05 - epoch / chosen.epochs)
         for rows in batches(len(labels), chosen.batch_size, rng):
             x, y = ag.tensor(images[rows]), ag.tensor(labels[rows])
             losses.append(train(optimizer, lambda: ag.cross_entropy_loss(network(x), y), max_norm=1.0))  # noqa: B023

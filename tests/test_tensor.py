@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ggmlpy_ag as ag
+from ggmlpy_ag.ops.methods import METHODS
+
+tensor_module = sys.modules["ggmlpy_ag.tensor"]
 
 
 @pytest.mark.parametrize(
@@ -135,10 +141,9 @@ def test_numpy_and_numbers_on_either_side(device: str) -> None:
         np.testing.assert_allclose(found.numpy(), expected, rtol=2e-6, err_msg=name)
 
 
-def test_tensors_can_be_keys_and_compare_by_identity(device: str) -> None:
+def test_tensors_can_be_keys(device: str) -> None:
     a, b = ag.tensor(1.0), ag.tensor(1.0)
     assert {a: 1, b: 2}[a] == 1
-    assert a == a and a != b
 
 
 def test_detach_shares_storage_and_leaves_the_tape(device: str) -> None:
@@ -278,8 +283,10 @@ def test_copy_over_a_gradient_that_is_a_constant(device: str) -> None:
 def test_copy_into_a_part_of_indices_of_unknown_range(device: str) -> None:
     labels = ag.tensor([9.0, 9.0]).astype("int32")
     labels[:1].copy_([0])
-    with pytest.raises(IndexError, match="class index 9 of sample 1"):
-        ag.cross_entropy_loss(ag.tensor(np.zeros((2, 4))), labels)
+    logits = np.array([[0.0, 0.0], [5.0, 1.0]])  # what is computed on the device is limited, not checked
+    assert ag.cross_entropy_loss(ag.tensor(logits), labels).item() == pytest.approx(
+        ag.cross_entropy_loss(ag.tensor(logits), [0, 1]).item()
+    )
 
 
 def test_copy_of_fractions_into_integers(device: str) -> None:
@@ -287,3 +294,38 @@ def test_copy_of_fractions_into_integers(device: str) -> None:
     with pytest.raises(TypeError, match="whole"):
         t.copy_([0.5, 1.0])
     assert t.tolist() == [1, 2]
+
+
+# ---------------------------------------------------------------- methods and comparisons
+
+
+def test_stubs_of_methods_are_the_functions_signatures() -> None:
+    """What type checkers and editors read in tensor.py is what ops/methods.py binds."""
+    tree = ast.parse(inspect.getsource(tensor_module))
+    stubs = [
+        item
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for item in block.body
+        if isinstance(item, ast.FunctionDef)
+    ]
+    found = {s.name: [*map(ast.unparse, s.args.defaults), *(a.arg for a in s.args.args[1:])] for s in stubs}
+    names = {name for names in METHODS.values() for name in names.split()} | {"chunk", "split"}
+    assert names <= set(found)
+    for name in names:
+        assert getattr(ag.Tensor, name) is getattr(ag, name)
+        parameters = list(inspect.signature(getattr(ag, name)).parameters.values())[1:]
+        ordinary = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        defaults = [repr(p.default).replace("'", '"') for p in ordinary if p.default is not p.empty]
+        assert [d.replace("'", '"') for d in found[name]] == defaults + [p.name for p in ordinary], name
+
+
+def test_comparisons_compare_elements_and_hashes_are_identities(device: str) -> None:
+    a, b = ag.tensor([1.0, 2.0, 3.0]), ag.tensor([3.0, 2.0, 1.0])
+    assert [(a < b).tolist(), (a <= b).tolist(), (a > 2).tolist()] == [[1, 0, 0], [1, 1, 0], [0, 0, 1]]
+    assert [(a >= b).tolist(), (a == b).tolist(), (a != 2).tolist()] == [[0, 1, 1], [0, 1, 0], [1, 0, 1]]
+    assert (np.array([1.0, 5.0, 3.0]) == a).tolist() == [1, 0, 1]
+    assert {a: "a", b: "b"}[b] == "b" and len({a, b, a.detach()}) == 3
+    assert (a == None) is False and (a != "text") is True  # noqa: E711
+    with pytest.raises(ValueError, match="ambiguous"):
+        assert a in [b]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import ctypes
 import gc
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -258,7 +259,8 @@ class Device:
     def constant(self, value: float) -> Array:
         """A float32 scalar, made on the device if its memory is wanted at all."""
         first = self.graph.record(prim.ARANGE, (), (1,), FLOAT, 1)
-        scalar = self.graph.record(prim.SCALE, [first], (1,), FLOAT, 0.0, value)
+        nothing = math.copysign(0.0, value)  # of the sign that keeps a value of -0
+        scalar = self.graph.record(prim.SCALE, [first], (1,), FLOAT, nothing, value)
         scalar.storage.constant = float(value)
         return scalar.reshaped(())
 

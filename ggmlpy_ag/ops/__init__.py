@@ -9,6 +9,7 @@ from . import (
     attention,
     batchnorm,
     choose,
+    classification,
     compare,
     contraction,
     conv,
@@ -19,9 +20,12 @@ from . import (
     loss,
     normalization,
     order,
+    pool,
+    probability,
     random,
     rearrange,
     reduce,
+    resize,
     rotary,
     rounding,
     scan,
@@ -37,6 +41,7 @@ from .arithmetic import *
 from .attention import *
 from .batchnorm import *
 from .choose import *
+from .classification import *
 from .compare import *
 from .contraction import *
 from .conv import *
@@ -47,9 +52,12 @@ from .linalg import *
 from .loss import *
 from .normalization import *
 from .order import *
+from .pool import *
+from .probability import *
 from .random import *
 from .rearrange import *
 from .reduce import *
+from .resize import *
 from .rotary import *
 from .rounding import *
 from .scan import *
@@ -65,6 +73,7 @@ __all__ += arithmetic.__all__
 __all__ += attention.__all__
 __all__ += batchnorm.__all__
 __all__ += choose.__all__
+__all__ += classification.__all__
 __all__ += compare.__all__
 __all__ += contraction.__all__
 __all__ += conv.__all__
@@ -75,9 +84,12 @@ __all__ += linalg.__all__
 __all__ += loss.__all__
 __all__ += normalization.__all__
 __all__ += order.__all__
+__all__ += pool.__all__
+__all__ += probability.__all__
 __all__ += random.__all__
 __all__ += rearrange.__all__
 __all__ += reduce.__all__
+__all__ += resize.__all__
 __all__ += rotary.__all__
 __all__ += rounding.__all__
 __all__ += scan.__all__

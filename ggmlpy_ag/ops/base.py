@@ -177,8 +177,9 @@ def indices(op: str, value: Any, n: int, device: Device) -> Array:
         raise ValueError(f"{op}: indices are on {value.device}, the values on {device.name}; move one with .to(device)")
     bounds = array.storage.bounds
     if bounds is None:
-        limited = clamped(cast(array, FLOAT), 0.0, float(n - 1))  # an int32 beyond 2**24 is far outside, if rounded
-        return cast(limited, INT)
+        last = np.float32(n - 1)  # which was rounded up, perhaps
+        highest = last if int(last) < n else np.nextafter(last, np.float32(0))
+        return cast(clamped(cast(array, FLOAT), 0.0, float(highest)), INT)
     if bounds[0] < 0 or bounds[1] >= n:  # of the whole storage, of which this may be a part
         _check_indices(op, value.numpy(), n)
     return packed(array)

@@ -139,26 +139,31 @@ def conv_transpose2d(
     groups = _groups(op, groups)
     strides, cuts = pair(op, "stride", stride, 1), pair(op, "padding", padding, 0)
     spread, more = pair(op, "dilation", dilation, 1), pair(op, "output_padding", output_padding, 0)
-    if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != weight.shape[0] or x.shape[1] % groups or any(
-        b.shape != (weight.shape[1] * groups,) for b in rest
+    if (
+        x.ndim != 4
+        or weight.ndim != 4
+        or x.shape[1] != weight.shape[0]
+        or x.shape[1] % groups
+        or any(b.shape != (weight.shape[1] * groups,) for b in rest)
     ):
         needed = "(n, channels, h, w), (channels, out / groups, kernel h, kernel w) and (out,)"
         raise ValueError(_misfit(op, tensors, groups, needed))
     if any(m >= max(s, d) for m, s, d in zip(more, strides, spread, strict=True)):
-        raise ValueError(f"{op}: output_padding {output_padding} must be less than stride {stride} or dilation {dilation}")
-    kernel = weight.shape[2:]
-    size = tuple(
+        raise ValueError(
+            f"{op}: output_padding {output_padding} must be less than stride {stride} or dilation {dilation}"
+        )
+    kernel = _two(weight)
+    h, w = (
         (n - 1) * s - 2 * p + d * (k - 1) + m + 1
         for n, s, p, d, k, m in zip(x.shape[2:], strides, cuts, spread, kernel, more, strict=True)
     )
-    if min(size) < 1:
+    if min(h, w) < 1:
         raise ValueError(
             f"{op}: nothing is left of x {x.shape} and weight {weight.shape} with stride {strides}, padding {cuts}, "
-            f"dilation {spread} and output_padding {more}: the result would be {size[0]} x {size[1]}"
+            f"dilation {spread} and output_padding {more}: the result would be {h} x {w}"
         )
-    h, w = size
-    check_plane(op, (h, w), (x.shape[2], x.shape[3]))
-    return _transposed(op, x, weight, tuple(rest), _steps(strides, cuts, spread, groups, (h, w), kernel), (h, w))
+    check_plane(op, (h, w), _two(x))
+    return _transposed(op, x, weight, tuple(rest), _steps(op, strides, cuts, spread, groups, (h, w), kernel), (h, w))
 
 
 def _conv(
@@ -176,33 +181,44 @@ def _conv(
     x, weight, *rest = tensors
     groups = _groups(op, groups)
     strides, spread = pair(op, "stride", stride, 1, axes), pair(op, "dilation", dilation, 1, axes)
-    if x.ndim != axes + 2 or weight.ndim != axes + 2 or x.shape[1] != weight.shape[1] * groups or (
-        weight.shape[0] % groups or any(b.shape != weight.shape[:1] for b in rest)
+    if (
+        x.ndim != axes + 2
+        or weight.ndim != axes + 2
+        or x.shape[1] != weight.shape[1] * groups
+        or weight.shape[0] % groups
+        or any(b.shape != weight.shape[:1] for b in rest)
     ):
-        image, kernel = ("h, w", "kernel h, kernel w") if axes == 2 else ("length", "kernel")
-        needed = f"(n, channels, {image}), (out, channels / groups, {kernel}) and (out,), out a multiple of groups"
+        last = ("h, w", "kernel h, kernel w") if axes == 2 else ("length", "kernel")
+        needed = f"(n, channels, {last[0]}), (out, channels / groups, {last[1]}) and (out,), out a multiple of groups"
         raise ValueError(_misfit(op, tensors, groups, needed))
-    if axes == 1:
-        x, weight = unsqueeze(x, 2), unsqueeze(weight, 2)
-    kernel_size = (weight.shape[2], weight.shape[3])
-    if padding == "same":
+    image, kernel = _two(x), _two(weight)
+    more = (0, 0)
+    if isinstance(padding, str) and padding == "same":
         if strides != (1, 1):
             raise ValueError(f'{op}: padding="same" needs stride 1, not {stride}')
-        total = [d * (k - 1) for d, k in zip(spread, kernel_size, strict=True)]
-        edges = (total[0] // 2, total[1] // 2)
-        x = pad(x, [(0, 0), (0, 0), (0, total[0] % 2), (0, total[1] % 2)])
+        reach = (spread[0] * (kernel[0] - 1), spread[1] * (kernel[1] - 1))
+        edges, more = (reach[0] // 2, reach[1] // 2), (reach[0] % 2, reach[1] % 2)
+        image = (image[0] + more[0], image[1] + more[1])
     else:
-        edges = (0, 0) if padding == "valid" else pair(op, "padding", padding, 0, axes)
-    h, w = (positions(*v) for v in zip(x.shape[2:], kernel_size, strides, edges, spread, strict=True))
+        edges = pair(op, "padding", 0 if isinstance(padding, str) and padding == "valid" else padding, 0, axes)
+    h, w = (positions(*v) for v in zip(image, kernel, strides, edges, spread, strict=True))
     if min(h, w) < 1:
         raise ValueError(
-            f"{op}: the kernel of weight {tensors[1].shape} with dilation {dilation} is larger than x "
-            f"{tensors[0].shape} with padding {padding}"
+            f"{op}: the kernel of weight {weight.shape} with dilation {dilation} is larger than x {x.shape} with "
+            f"padding {padding}"
         )
-    check_plane(op, (h, w), (x.shape[2], x.shape[3]))
-    image_size = (x.shape[2], x.shape[3])
-    out = _convolved(op, x, weight, tuple(rest), _steps(strides, edges, spread, groups, image_size, kernel_size), (h, w))
+    check_plane(op, (h, w), image)
+    if axes == 1:
+        x, weight = unsqueeze(x, 2), unsqueeze(weight, 2)
+    if any(more):
+        x = pad(x, [(0, 0), (0, 0), (0, more[0]), (0, more[1])])
+    out = _convolved(op, x, weight, tuple(rest), _steps(op, strides, edges, spread, groups, image, kernel), (h, w))
     return squeeze(out, 2) if axes == 1 else out
+
+
+def _two(x: Tensor) -> Pair:
+    """Height and width of images or kernels; of one dimension, the height is 1."""
+    return (x.shape[2] if x.ndim == 4 else 1, x.shape[-1])
 
 
 def _groups(op: str, groups: Any) -> int:
@@ -215,8 +231,10 @@ def _misfit(op: str, tensors: tuple[Tensor, ...], groups: int, needed: str) -> s
     return f"{op}: {shapes} and groups={groups} do not fit: the shapes must be {needed}"
 
 
-def _steps(stride: Pair, padding: Pair, dilation: Pair, groups: int, image: Pair, kernel: Pair) -> Steps:
+def _steps(op: str, stride: Pair, padding: Pair, dilation: Pair, groups: int, image: Pair, kernel: Pair) -> Steps:
     """With what has no effect made small: a stride of a single position, the dilation of a single element."""
+    if any(n + 2 * p >= 1 << 31 for n, p in zip(image, padding, strict=True)):
+        raise ValueError(f"{op}: an image of {image[0]} x {image[1]} and padding {padding} reach beyond 2**31 places")
     rest = [n + 2 * p - d * (k - 1) for n, p, d, k in zip(image, padding, dilation, kernel, strict=True)]
     return Steps(
         (min(stride[0], rest[0]), min(stride[1], rest[1])),
@@ -232,7 +250,7 @@ def _steps(stride: Pair, padding: Pair, dilation: Pair, groups: int, image: Pair
 def _convolved(op: str, x: Tensor, weight: Tensor, bias: tuple[Tensor, ...], steps: Steps, size: Pair) -> Tensor:
     """(n, channels, h, w), (out, channels / groups, kernel) -> (n, out, *size)."""
     out = _biased(op, convolved(wide(x), wide(weight), steps, size), x, weight, bias)
-    image, kernel = (x.shape[2], x.shape[3]), (weight.shape[2], weight.shape[3])
+    image, kernel = _two(x), _two(weight)
     left = x if weight.requires_grad else None  # each operand is needed for its partner's gradient
     right = weight if x.requires_grad else None
     count = 2 + len(bias)
@@ -248,7 +266,7 @@ def _convolved(op: str, x: Tensor, weight: Tensor, bias: tuple[Tensor, ...], ste
 def _transposed(op: str, y: Tensor, weight: Tensor, bias: tuple[Tensor, ...], steps: Steps, size: Pair) -> Tensor:
     """(n, out, h', w'), (out, channels / groups, kernel) -> (n, channels, *size)."""
     out = _biased(op, transposed(wide(y), wide(weight), steps, size), y, weight, bias)
-    places, kernel = (y.shape[2], y.shape[3]), (weight.shape[2], weight.shape[3])
+    places, kernel = _two(y), _two(weight)
     left = y if weight.requires_grad else None
     right = weight if y.requires_grad else None
     count = 2 + len(bias)
@@ -264,7 +282,7 @@ def _transposed(op: str, y: Tensor, weight: Tensor, bias: tuple[Tensor, ...], st
 def _correlated(op: str, x: Tensor, y: Tensor, steps: Steps, size: Pair) -> Tensor:
     """(n, channels, h, w), (n, out, h', w') -> (out, channels / groups, *size)."""
     out = result(correlated(wide(x), wide(y), steps, size), x, y)
-    image, places = (x.shape[2], x.shape[3]), (y.shape[2], y.shape[3])
+    image, places = _two(x), _two(y)
     left = x if y.requires_grad else None
     right = y if x.requires_grad else None
 
@@ -346,9 +364,7 @@ def _products(image: Array, kernel: Array, steps: Steps) -> Array:
         if m > 1:
             return joined([_products(cut(image, 0, a, b), kernel, steps) for a, b in ((0, m // 2), (m // 2, m))], 1)
         if k > 1:
-            parts = [
-                _products(cut(image, 1, a, b), cut(kernel, 1, a, b), steps) for a, b in ((0, k // 2), (k // 2, k))
-            ]
+            parts = [_products(cut(image, 1, a, b), cut(kernel, 1, a, b), steps) for a, b in ((0, k // 2), (k // 2, k))]
             return binary("conv", prim.ADD, *parts)
     batch = (groups,) if groups > 1 else ()
     left = base.reshaped(kernel, (*batch, out, columns))

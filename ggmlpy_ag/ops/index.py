@@ -17,7 +17,7 @@ from .base import check_dims
 from .join import pad
 from .moving import flipped, joined_bounds
 from .rearrange import flip
-from .select import take
+from .select import _taken as taken
 from .shape import reshape
 
 
@@ -45,7 +45,7 @@ def getitem(x: Tensor, index: Index) -> Tensor:
     """
     items = index if isinstance(index, tuple) else (index,)
     if any(isinstance(item, (list, np.ndarray, Tensor)) for item in items):
-        return _taken(x, items)
+        return _chosen(x, items)
     cuts, kept = _parse_index(x.shape, items)
     turned = tuple([i for i, cut in enumerate(cuts) if cut.step < 0])
     cuts = [_forwards(cut) for cut in cuts]
@@ -232,34 +232,34 @@ def _scatter(g: Tensor, shape: Shape, cuts: Sequence[range]) -> Tensor:
 # ---------------------------------------------------------------- lists of indices
 
 
-def _taken(x: Tensor, items: tuple[Any, ...]) -> Tensor:
+def _chosen(x: Tensor, items: tuple[Any, ...]) -> Tensor:
     """An index one of whose items is a list, an array or a tensor of indices."""
     places = [i for i, item in enumerate(items) if isinstance(item, (list, np.ndarray, Tensor))]
     if len(places) > 1:
         raise TypeError(f"index: one list of indices at a time, not {len(places)}: use gather, or index twice")
     chosen = _indices(items[places[0]])
-    simple = [slice(None) if i == places[0] else item for i, item in enumerate(items)]
-    marked = [_Here if i == places[0] else item for i, item in enumerate(items)]
-    _parse_index(x.shape, tuple(simple))
-    order = _expanded(tuple(marked), x.shape)
+    simple = tuple([slice(None) if i == places[0] else item for i, item in enumerate(items)])
+    cuts, kept = _parse_index(x.shape, simple)
+    order = _expanded(tuple([_Here if i == places[0] else item for i, item in enumerate(items)]), x.shape)
     at = order.index(_Here)
     advanced = [i for i, item in enumerate(order) if item is _Here or isinstance(item, (int, np.integer))]
     if advanced[-1] - advanced[0] >= len(advanced):
         raise IndexError(
             "index: integers apart from a list of indices mean one thing to NumPy and another to PyTorch: index twice"
         )
-    part = getitem(x, tuple(simple))
+    shape = tuple([1 if i is None else len(cuts[i]) for i in kept])
     axis = sum(1 for item in order[:at] if item is None or isinstance(item, slice))
-    n = part.shape[axis]
-    check_dims("index", (*part.shape[:axis], *chosen.shape, *part.shape[axis + 1 :]))
+    check_dims("index", (*shape[:axis], *chosen.shape, *shape[axis + 1 :]))
+    n = shape[axis]
     if isinstance(chosen, np.ndarray):
         wrong = chosen[(chosen < -n) | (chosen >= n)]
         if wrong.size:
             raise IndexError(
-                f"index: {wrong[0]} is out of range for {n} places along axis {axis} of shape {part.shape}"
+                f"index: {wrong[0]} is out of range for {n} places of dimension {kept[axis]} of shape {x.shape}"
             )
         chosen = chosen.astype(np.int64) % n
-    return take(part, chosen, axis)
+    index = Tensor(base.indices("index", chosen, n, x._array.device))
+    return taken("index", getitem(x, simple), index, axis)
 
 
 class _Here:

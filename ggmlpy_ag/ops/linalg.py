@@ -128,7 +128,9 @@ def _matmul(a: Array, b: Array) -> Array:
         a = base.expanded(a, (*batch, m, k))
     if columns.shape[:-2] != batch and not a.device.is_cpu:  # Vulkan broadcasts two dimensions less
         columns = base.expanded(columns, (*batch, n, k))
-    return a.device.graph.record(prim.MATMUL, (columns, a), shape, FLOAT)
+    # BLAS takes one product after the other; ggml's own kernel shares each among threads, which many small ones lose by
+    blas = bool(a.device.blas) and prod(shape) * k >= BLAS_WORK
+    return a.device.graph.record(prim.MATMUL_BLAS if blas else prim.MATMUL, (columns, a), shape, FLOAT)
 
 
 def _matmul_2d(a: Array, b: Array) -> Array:

@@ -14,6 +14,9 @@ from . import base, rows
 
 SMALL_PAD = 1 << 14  # elements; on the CPU, larger results are joined twice as fast as ggml pads them
 ZERO = np.zeros((), FLOAT)
+LEAST_NORMAL = np.finfo(FLOAT).tiny
+LONG = 1 << 12  # places along an axis
+BLOCK = 1 << 8
 
 
 def joined(parts: Sequence[Array], axis: int) -> Array:
@@ -40,7 +43,9 @@ def cut(a: Array, axis: int, start: int, stop: int) -> Array:
 
 def filled(device: Device, shape: Shape, value: np.ndarray) -> Array:
     """A scalar of one of the four types everywhere."""
-    return base.expanded(device.upload(value), shape)
+    if value.dtype == FLOAT and (not any(value.tobytes()) or not abs(value) < LEAST_NORMAL):
+        return device.full(shape, float(value))
+    return base.expanded(device.upload(value), shape)  # Vulkan may compute 0 for a denormal number
 
 
 def padded(a: Array, pairs: Sequence[Sequence[int]], value: np.ndarray = ZERO) -> Array:
@@ -83,4 +88,15 @@ def picked(a: Array, places: np.ndarray, axis: int) -> Array:
 def flipped(a: Array, axis: int) -> Array:
     """Backwards along an axis."""
     n = a.shape[axis]
-    return a if n == 1 else picked(a, np.arange(n)[::-1], axis)
+    if n == 1:
+        return a
+    if n <= LONG or a.size >= n * BLOCK:
+        return picked(a, np.arange(n)[::-1], axis)
+    # Rows of few elements are picked slowly, on Vulkan above all. So blocks are put in order, and then what is in them.
+    whole = n // BLOCK * BLOCK
+    outer, inner = a.shape[:axis], a.shape[axis + 1 :]
+    blocks = base.reshaped(cut(a, axis, 0, whole), (prod(outer), whole // BLOCK, BLOCK, prod(inner)))
+    for i in (1, 2):
+        blocks = picked(blocks, np.arange(blocks.shape[i])[::-1], i)
+    head = base.reshaped(blocks, (*outer, whole, *inner))
+    return head if whole == n else joined([flipped(cut(a, axis, whole, n), axis), head], axis)

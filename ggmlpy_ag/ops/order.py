@@ -126,7 +126,8 @@ def _arg(op: str, x: TensorLike, axis: int | None, keepdims: bool) -> Tensor:
     numbers = base.counting(op, a.device, n)
     if op == "argmin":
         a = unary(prim.NEG, a)
-    rank = binary(op, prim.ADD, base.equal_mask(a, row_max(a)), base.nan_mask(a))
+    # 0 for the greatest, and 1 for NaN
+    rank = binary(op, prim.SUB, base.nan_mask(a), differ(a, row_max(a)))
     best = base.equal_mask(rank, row_max(rank))
     first = row_max(binary(op, prim.MUL, best, scaled(numbers, -1.0, float(n))))  # of n, n-1, .. 1
     index = cast(scaled(first, -1.0, float(n)), INT)
@@ -171,9 +172,20 @@ def _row_max(a: Array) -> Array:
     return _row_max(parts)
 
 
+def differ(a: Array, b: Array) -> Array:
+    """1 where a != b, else 0; b broadcasts to a. NaN differs from nothing."""
+    near = unary(prim.SGN, unary(prim.ABS, binary("differ", prim.SUB, a, b)))
+    if a.device.is_cpu:
+        return near
+    # A GPU may take a difference below 1.2e-38 for 0. (inf - inf is NaN, whose sign is 0 in ggml.)
+    far = binary("differ", prim.SUB, scaled(a, 2.0**64), scaled(b, 2.0**64))
+    return unary(prim.SGN, binary("differ", prim.ADD, near, unary(prim.SGN, unary(prim.ABS, far))))
+
+
 def shares(a: Array, extreme: Array, axes: tuple[int, ...]) -> Array:
     """How the elements share the gradient of an extreme over some axes: evenly, where they equal it; NaN for NaN."""
-    mask = binary("max", prim.MUL, base.equal_mask(a, extreme), scaled(base.nan_mask(extreme), -1.0, 1.0))
+    equal = scaled(differ(a, extreme), -1.0, 1.0)
+    mask = binary("max", prim.MUL, equal, scaled(base.nan_mask(extreme), -1.0, 1.0))
     return binary("max", prim.DIV, mask, _sum(mask, axes))
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import primitives as prim
 from ..backend.array import Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
@@ -148,7 +147,7 @@ def _nearest(op: str, x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tenso
 
 def _places(n: int, m: int, step: float) -> np.ndarray:
     """For each of m places the one of n that it copies; `step` is n / m, or given by a scale factor."""
-    return np.minimum(np.floor(np.arange(m) * (step or n / m)), n - 1).astype(np.int32)
+    return np.asarray(np.minimum(np.floor(np.arange(m) * (step or n / m)), n - 1), np.int32)
 
 
 def _chosen(places: np.ndarray, n: int) -> np.ndarray:
@@ -174,7 +173,7 @@ def _bilinear(op: str, n: int, m: int, step: float, align_corners: bool) -> np.n
     weights = np.zeros((m, n))
     np.add.at(weights, (i, first), 1.0 - share)
     np.add.at(weights, (i, second), share)
-    return weights.astype(np.float32)
+    return np.asarray(weights, np.float32)
 
 
 __all__ = ["upsample"]

@@ -9,7 +9,7 @@ from ..backend.array import FLOAT, Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
-from .base import binary, floats, one_axis, packed, result, wide
+from .base import binary, floats, one_axis, result, wide
 from .moving import cut, padded
 
 LONGEST = 64  # elements scanned in one go; longer axes are made of such blocks
@@ -51,24 +51,24 @@ def scanned(a: Array, axis: int, reverse: bool = False) -> Array:
     # Vulkan's cumsum needs subgroups that not every device has, and the CPU's adds one after another.
     shape = a.shape
     split = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
-    return base.reshaped(_scan(base.reshaped(a, split), reverse), shape)
+    return base.reshaped(_scan(base.reshaped(a, split[: 3 if split[2] > 1 else 2]), reverse), shape)
 
 
 def _scan(a: Array, reverse: bool) -> Array:
-    """(outer, n, inner) along n: each block by itself, and to each the sum of the blocks before it."""
-    outer, n, inner = a.shape
+    """(outer, n) or (outer, n, inner) along n: each block by itself, and to each the sum of the blocks before it."""
+    outer, n, *inner = a.shape
     if n <= LONGEST:
         return _scan_block(a, reverse)
     block = next((k for k in range(LONGEST, 15, -1) if n % k == 0), LONGEST)
     count = -(-n // block)
     if count * block > n:
-        a = padded(a, [(0, 0), (0, count * block - n), (0, 0)])
-    inside = _scan_block(a.reshaped((outer * count, block, inner)), reverse)
-    last = inside.offset + (0 if reverse else (block - 1) * inner)
-    totals = packed(inside.view((outer, count, inner), (count * block * inner, block * inner, 1), last))
-    others = _shifted(_scan(totals, reverse), 1, reverse)
-    whole = binary("cumsum", prim.ADD, inside, others.reshaped((outer * count, 1, inner)))
-    return whole.view((outer, n, inner), (count * block * inner, inner, 1))
+        a = padded(a, [(0, 0), (0, count * block - n), *[(0, 0) for _ in inner]])
+    inside = _scan_block(a.reshaped((outer * count, block, *inner)), reverse)
+    total = cut(inside, 1, 0, 1) if reverse else cut(inside, 1, block - 1, block)
+    totals = base.reshaped(total, (outer, count, *inner))
+    others = base.reshaped(_shifted(_scan(totals, reverse), 1, reverse), (outer * count, 1, *inner))
+    whole = binary("cumsum", prim.ADD, inside, others).reshaped((outer, count * block, *inner))
+    return cut(whole, 1, 0, n)
 
 
 def _scan_block(a: Array, reverse: bool) -> Array:
@@ -82,24 +82,21 @@ def _scan_block(a: Array, reverse: bool) -> Array:
 
 def _add_shifted(a: Array, step: int, reverse: bool) -> Array:
     """a with its element i - step (i + step in reverse) added to element i, where there is one."""
-    outer, n, inner = a.shape
     if a.size > ACC_SIZE and not a.device.is_cpu:
         return binary("cumsum", prim.ADD, a, _shifted(a, step, reverse))
-    part = a.view((outer, n - step, inner), a.strides, a.offset + (step * inner if reverse else 0))
-    target = 0 if reverse else step * inner
-    if inner == 1:  # rows as long as they can be
-        a = a.reshaped((outer, n))
-        part = part.view((outer, n - step), (n, 1))
-    strides = (inner, n * inner, a.size) if inner > 1 else (n, a.size, a.size)
+    n = a.shape[1]
+    part = cut(a, 1, step, n) if reverse else cut(a, 1, 0, n - step)
+    strides = [*reversed(a.strides[:-1]), a.size, a.size][:3]
+    target = 0 if reverse else step * a.strides[1]
     sizes = [4 * elements for elements in (*strides, target)]  # in bytes
-    return a.device.graph.record(prim.ACC, (a, part), a.shape, FLOAT, *sizes).reshaped((outer, n, inner))
+    return a.device.graph.record(prim.ACC, (a, part), a.shape, FLOAT, *sizes)
 
 
 def _shifted(a: Array, step: int, reverse: bool) -> Array:
     """Each element moved `step` places on (back in reverse), with zeros where there was none."""
     n = a.shape[1]
     part = cut(a, 1, step, n) if reverse else cut(a, 1, 0, n - step)
-    return padded(part, [(0, 0), (0, step) if reverse else (step, 0), (0, 0)])
+    return padded(part, [(0, 0), (0, step) if reverse else (step, 0), *[(0, 0) for _ in a.shape[2:]]])
 
 
 __all__ = ["cumsum"]

@@ -11,6 +11,7 @@ from ..tensor import Tensor, TensorLike
 from . import base
 from .base import binary, cast, counting, expanded, floats, one_axis, packed, scaled, unary
 from .moving import cut, padded
+from .order import differ
 from .rows import EXACT, as_rows, from_rows, pick_along
 from .rows import argsort as argsort_rows
 from .scan import scanned
@@ -143,7 +144,7 @@ def _order(op: str, x: Tensor, axis: int, descending: bool) -> Array:
         return first
     seen = pick_along(a, first)
     key = _key(seen, descending)
-    steps = _differ(op, packed(cut(key, 1, 1, n)), packed(cut(key, 1, 0, n - 1)))
+    steps = differ(packed(cut(key, 1, 1, n)), packed(cut(key, 1, 0, n - 1)))
     group = scanned(padded(steps, [(0, 0), (1, 0)]), 1)
     nan = base.nan_mask(seen)  # which were taken for an infinity, and are a group beyond it
     group = binary(op, prim.ADD, group, scaled(nan, -1.0, 1.0) if descending else nan)  # from 0 to n
@@ -171,13 +172,6 @@ def _key(a: Array, descending: bool) -> Array:
     number = binary("sort", prim.SUB, unary(prim.RELU, a), unary(prim.RELU, unary(prim.NEG, a)))  # relu(NaN) is 0
     key = binary("sort", prim.SUB, number, nan)
     return unary(prim.NEG, key) if descending else key
-
-
-def _differ(op: str, a: Array, b: Array) -> Array:
-    """1 where a != b, else 0; also where a - b is too small a number for the device."""
-    great = unary(prim.SGN, unary(prim.ABS, binary(op, prim.SUB, a, b)))
-    far = binary(op, prim.SUB, scaled(a, 2.0**64), scaled(b, 2.0**64))  # inf - inf, whose sign is 0 here, if large
-    return unary(prim.SGN, binary(op, prim.ADD, great, unary(prim.SGN, unary(prim.ABS, far))))
 
 
 def _pairs(op: str, high: Array, low: Array, span: int) -> Array:

@@ -10,7 +10,6 @@ from ..backend import primitives as prim
 from ..backend.array import FLOAT, Array
 from ..backend.primitives import Primitive
 from . import base
-from .base import sequence
 from .moving import cut, joined
 from .reduce import LONGEST_SUM
 
@@ -26,11 +25,13 @@ def pair(op: str, name: str, value: Any, least: int, count: int = 2) -> Pair:
     Raises:
         TypeError: no integers. ValueError: not as many as there are axes, or one outside [least, 2**31).
     """
-    given = (value,) * count if isinstance(value, (int, np.integer)) else sequence(op, value)
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
     if any(isinstance(n, (bool, np.bool_)) or not isinstance(n, (int, np.integer)) for n in given):
         raise TypeError(f"{op}: {name} must be an integer or {count} of them, not {value!r}")
     if len(given) != count or any(not least <= n < 1 << 31 for n in given):
-        raise ValueError(f"{op}: {name} must be an integer from {least} to 2**31 - 1, or {count} of them, not {value!r}")
+        raise ValueError(
+            f"{op}: {name} must be an integer from {least} to 2**31 - 1, or {count} of them, not {value!r}"
+        )
     first, last = given[0], given[-1]
     return (int(first) if count == 2 else least, int(last))
 
@@ -59,7 +60,11 @@ def pooled(a: Array, primitive: Primitive, kernel: Pair, stride: Pair, padding: 
     flat = base.reshaped(a, (1, planes, h, w))
     parts = [
         a.device.graph.record(
-            primitive, (cut(flat, 1, i, min(i + most, planes)),), (1, min(most, planes - i), *places), FLOAT, *parameters
+            primitive,
+            (cut(flat, 1, i, min(i + most, planes)),),
+            (1, min(most, planes - i), *places),
+            FLOAT,
+            *parameters,
         )
         for i in range(0, planes, most)
     ]

@@ -9,10 +9,15 @@ without an entry fails the tests. `CALLS` are random calls, right and wrong ones
 from . import (
     activation,
     arithmetic,
+    attention,
     batchnorm,
+    choose,
+    classification,
     compare,
     contraction,
+    conv,
     functions,
+    gated,
     index,
     join,
     linalg,
@@ -20,22 +25,29 @@ from . import (
     making,
     normalization,
     order,
+    pool,
+    probability,
     random,
     rearrange,
     reduce,
+    resize,
+    rotary,
+    rounding,
     scan,
     select,
     shape,
     sorting,
     statistics,
+    swish,
 )
 from .table import DEVICES, Deviation, Draw, Error, Maker, Op, Sample
 
 FAMILIES = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        arithmetic, functions, compare, activation, linalg, contraction, reduce, statistics, scan, order, sorting, select, shape,
-        join, rearrange, index, normalization, batchnorm, loss, random,
+        arithmetic, functions, rounding, compare, choose, activation, swish, gated, linalg, contraction, reduce,
+        statistics, scan, order, sorting, select, shape, join, rearrange, index, normalization, batchnorm, attention,
+        conv, pool, resize, rotary, probability, classification, loss, random,
     )
 }  # fmt: skip
 OPS: list[Op] = [op for module in FAMILIES.values() for op in module.OPS]

@@ -11,7 +11,7 @@ import ggmlpy_ag as ag
 
 from . import table
 from .calls import Makers
-from .reduce import AXES, as_tuple, reduced
+from .reduce import SOME, as_tuple, reduced
 from .table import Draw, Op, Sample, axes_errors, axis_errors, each, normal, special, unary_errors
 
 
@@ -82,7 +82,7 @@ def _extreme(name: str) -> Op:
         numpy=lambda x, axis=None, keepdims=False: getattr(np, name)(x, as_tuple(axis), keepdims=keepdims),
         torch=_torch_extreme(f"a{name}"),
         samples=[
-            *(Sample((apart(*shape),), options) for shape, options in AXES),
+            *(Sample((apart(*shape),), options) for shape, options in SOME),
             Sample((normal(2, 1500),), {"axis": 1}),
         ],
         generate=reduced(few),
@@ -119,7 +119,7 @@ def _arg(name: str) -> Op:
         ],
         generate=_one_axis,
         gradient=False,
-        special=[special(), *EXTREMES[:2]],
+        special=[special(), *EXTREMES[:2], EXTREMES[-1]],
         errors=[*unary_errors(name, call), *axis_errors(name, call)],
     )
 
@@ -127,6 +127,6 @@ def _arg(name: str) -> Op:
 OPS: list[Op] = [_extreme("max"), _extreme("min"), _arg("argmax"), _arg("argmin")]
 
 CALLS: Makers = {
-    name: lambda c, name=name: (getattr(ag, name), c.operand(), c.axis(), c.one_of(False, True))
+    name: lambda c, name=name: (getattr(ag, name), c.operand(), c.one_of(None, -1, c.axis()), c.one_of(False, True))
     for name in ("max", "min", "argmax", "argmin")
 }

@@ -156,6 +156,8 @@ OPS: list[Op] = [
                     ((31, 33), 1),
                 ],
             ),
+            Sample((normal(4867, 3),), {"axis": 0}),  # so long that it goes by blocks
+            Sample((normal(2, 5120),), {"axis": 1}),
             Sample((_ints(3, 5),)),
             Sample((_ints(2, 600),), {"axis": 0}),
         ],

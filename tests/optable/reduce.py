@@ -45,6 +45,9 @@ AXES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
+SOME = [*AXES[::2], AXES[7], AXES[9]]  # for what is made of sums
+
+
 def reduced(make: Callable[..., np.ndarray]) -> Callable[[Draw], Sample]:
     """A random sample of a reduction."""
 
@@ -123,7 +126,7 @@ OPS: list[Op] = [
 ]
 
 CALLS: Makers = {
-    "sum": lambda c: (ag.sum, c.operand(), c.axis(), c.one_of(False, True)),
-    "mean": lambda c: (ag.mean, c.operand(), c.axis(), c.one_of(False, True)),
+    "sum": lambda c: (ag.sum, c.operand(), c.one_of(None, -1, c.axis()), c.one_of(False, True)),
+    "mean": lambda c: (ag.mean, c.operand(), c.one_of(None, -1, c.axis()), c.one_of(False, True)),
     "broadcast_to": lambda c: (ag.broadcast_to, c.operand(), c.extents()),
 }

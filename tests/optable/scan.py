@@ -57,4 +57,4 @@ OPS: list[Op] = [
     ),
 ]  # fmt: skip
 
-CALLS: Makers = {"cumsum": lambda c: (ag.cumsum, c.operand(), c.axis())}
+CALLS: Makers = {"cumsum": lambda c: (ag.cumsum, c.operand(), c.one_of(-1, -1, c.axis()))}

@@ -337,7 +337,11 @@ def _gather_call(c: Calls) -> tuple[Any, ...]:
 
 def _scatter_call(c: Calls) -> tuple[Any, ...]:
     _, x, axis, index = _gather_call(c)
-    src = c.operand(c.one_of(np.shape(index), c.shape())) if isinstance(index, (np.ndarray, ag.Tensor)) else c.operand()
+    src = (
+        c.operand(c.one_of(np.shape(index)[:4], c.shape()))
+        if isinstance(index, (np.ndarray, ag.Tensor))
+        else c.operand()
+    )
     return ag.scatter_add, x, axis, index, src
 
 

@@ -162,10 +162,10 @@ OPS: list[Op] = [
 ]  # fmt: skip
 
 CALLS: Makers = {
-    "sort": lambda c: (lambda *a: ag.sort(*a)[0], c.operand(), c.axis(), c.one_of(False, True)),
-    "argsort": lambda c: (ag.argsort, c.operand(), c.axis(), c.one_of(False, True)),
+    "sort": lambda c: (lambda *a: ag.sort(*a)[0], c.operand(), c.one_of(-1, -1, c.axis()), c.one_of(False, True)),
+    "argsort": lambda c: (ag.argsort, c.operand(), c.one_of(-1, -1, c.axis()), c.one_of(False, True)),
     "topk": lambda c: (
-        lambda *a: ag.topk(*a)[c.one_of(0, 1)],
-        c.operand(), c.one_of(1, 1, c.integer(), 1.5, None), c.one_of(-1, c.axis()), c.one_of(False, True),
+        lambda *a: ag.topk(*a)[0],
+        c.operand(), c.one_of(1, 1, c.integer(), 1.5, None), c.one_of(-1, -1, c.axis()), c.one_of(False, True),
     ),
 }  # fmt: skip

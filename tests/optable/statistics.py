@@ -11,11 +11,11 @@ import numpy as np
 import ggmlpy_ag as ag
 
 from .calls import Makers
-from .reduce import AXES, as_tuple, reduced
+from .reduce import SOME, as_tuple, reduced
 from .table import Draw, Error, Op, Sample, axes_errors, nonzero, normal, unary_errors, uniform
 
 SEVERAL = [
-    (shape, options) for shape, options in AXES if shape and options.get("axis") != () and options.get("axis") != 2
+    (shape, options) for shape, options in SOME if shape and options.get("axis") != () and options.get("axis") != 2
 ]
 
 
@@ -146,9 +146,9 @@ OPS: list[Op] = [
         numpy=_norm,
         torch=_torch_norm,
         samples=[
-            *(Sample((nonzero(*shape),), options) for shape, options in AXES),
-            *(Sample((nonzero(3, 7),), {"ord": p, "axis": 1}) for p in (1, inf, 3, 1.5, 0.5)),
-            *(Sample((nonzero(2, 3, 5),), {"ord": p, "axis": (0, 2), "keepdims": True}) for p in (1, 2, inf, 2.5)),
+            *(Sample((nonzero(*shape),), options) for shape, options in SOME),
+            *(Sample((nonzero(3, 7),), {"ord": p, "axis": 1}) for p in (1, inf, 3, 0.5)),
+            *(Sample((nonzero(2, 3, 5),), {"ord": p, "axis": (0, 2), "keepdims": True}) for p in (inf, 1.5)),
         ],
         generate=_of_order,
         smooth=True,
@@ -178,7 +178,7 @@ OPS: list[Op] = [
         call=ag.logsumexp,
         numpy=_logsumexp,
         torch=_torch_logsumexp,
-        samples=[Sample((normal(*shape),), options) for shape, options in AXES],
+        samples=[Sample((normal(*shape),), options) for shape, options in SOME],
         generate=reduced(normal),
         smooth=True,
         keeps=(1, 1),
@@ -196,8 +196,8 @@ OPS: list[Op] = [
         numpy=lambda x, axis=None, keepdims=False: np.prod(x, as_tuple(axis), keepdims=keepdims),
         torch=_torch_prod,
         samples=[
-            *(Sample((uniform(*shape, low=0.7, high=1.4),), options) for shape, options in AXES),
-            *(Sample((nonzero(*shape),), options) for shape, options in AXES[3:13]),
+            *(Sample((uniform(*shape, low=0.7, high=1.4),), options) for shape, options in SOME),
+            *(Sample((nonzero(*shape),), options) for shape, options in SOME[2:6]),
         ],
         generate=reduced(nonzero),
         smooth=True,
@@ -215,12 +215,24 @@ OPS: list[Op] = [
 
 CALLS: Makers = {
     **{
-        name: lambda c, name=name: (getattr(ag, name), c.operand(), c.axis(), c.one_of(False, True), c.number())
+        name: lambda c, name=name: (
+            getattr(ag, name),
+            c.operand(),
+            c.one_of(None, -1, c.axis()),
+            c.one_of(False, True),
+            c.one_of(0, 1, c.number()),
+        )
         for name in ("var", "std")
     },
     **{
-        name: lambda c, name=name: (getattr(ag, name), c.operand(), c.axis(), c.one_of(False, True))
+        name: lambda c, name=name: (getattr(ag, name), c.operand(), c.one_of(None, -1, c.axis()), c.one_of(False, True))
         for name in ("logsumexp", "prod")
     },
-    "norm": lambda c: (ag.norm, c.operand(), c.number(), c.axis(), c.one_of(False, True)),
+    "norm": lambda c: (
+        ag.norm,
+        c.operand(),
+        c.one_of(1, 2, c.number()),
+        c.one_of(None, -1, c.axis()),
+        c.one_of(False, True),
+    ),
 }

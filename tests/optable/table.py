@@ -279,6 +279,13 @@ VULKAN_SIGN_OF_ZERO = Deviation(
 )
 
 
+SIGN_OF_ZERO = Deviation(
+    "the sign of a zero is lost where several steps make a result",
+    where=lambda expected, *operands: expected == 0,
+    values=lambda reference, *operands: [0.0],
+)
+
+
 def at_nan(result: float, reason: str) -> Deviation:
     """NaN becomes a number."""
     return Deviation(
