@@ -200,3 +200,20 @@ def test_indices_assigned_from_what_the_device_computed_are_limited(device: str)
     index = ag.tensor([0, 1])
     index[0] = (ag.tensor([4.0]) * 2.0).astype("int32")[0]
     assert ag.take(TABLE, index).tolist() == [30.0, 20.0]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda i: ag.concat([i, ag.tensor([7])]),
+        lambda i: ag.concat([ag.tensor([7]), i]),
+        lambda i: ag.stack([i, i, ag.tensor([7, 0])], axis=1)[:, 2],
+        lambda i: ag.pad(i, [(1, 0)], value=7),
+        lambda i: ag.flip(ag.concat([i, ag.tensor([7])])),
+        lambda i: ag.roll(ag.concat([i, ag.tensor([7])]), 1),
+    ],
+    ids=["concat", "concat first", "stack", "pad", "flip", "roll"],
+)
+def test_indices_that_were_put_together_are_checked(made, device: str) -> None:
+    with pytest.raises(IndexError, match="7 at"):
+        ag.take(TABLE, made(ag.tensor([0, 1])))

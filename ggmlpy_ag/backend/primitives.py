@@ -90,7 +90,7 @@ GET_ROWS = Primitive("get_rows", bind("ggml_get_rows", P, P, P, P), (ROWS, PACKE
 ARGMAX = Primitive("argmax", bind("ggml_argmax", P, P, P), (PACKED,))  # (n, columns) -> (n,); see ops/order.py for ties
 CUMSUM = Primitive("cumsum", bind("ggml_cumsum", P, P, P), (PACKED,))
 # a + b at an offset in bytes, b's rows laid out by three strides in bytes; a smaller than 2**25 on Vulkan
-ACC = Primitive("acc", bind("ggml_acc", P, P, P, P, I64, I64, I64, I64), (PACKED, ANY))
+ACC = Primitive("acc", bind("ggml_acc", P, P, P, P, I64, I64, I64, I64), (PACKED, ROWS))
 MATMUL = Primitive("mul_mat", bind("ggml_mul_mat", P, P, P, P), (PACKED, PACKED))
 MATMUL_BLAS = Primitive("mul_mat", MATMUL.build, (PACKED, PACKED), engine="blas")
 # out_prod computes a.T @ b without a transposed copy; only BLAS does it well, and Vulkan not at all.

@@ -17,7 +17,10 @@ from .base import binary, floats, nan_kept, number, one_axis, result, scaled, un
 from .compare import clamp, gt, lt, order
 from .functions import abs, exp, expm1_below, log1p_near, sign
 from .order import row_max
-from .reduce import sum
+from .reduce import _sum, sum
+
+# of a row; for longer ones Vulkan has a kernel that takes another number for the maximum
+SOFTMAX_COLUMNS = 16_384
 
 
 def relu(x: TensorLike) -> Tensor:
@@ -219,7 +222,7 @@ def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """
     (x,) = floats("softmax", x)
     axis = one_axis("softmax", axis, x.ndim)
-    out = result(_along_last(wide(x), axis, lambda a: unary(prim.SOFTMAX, a)), x)
+    out = result(_along_last(wide(x), axis, softmax_rows), x)
     return record("softmax", out, (x,), lambda g: (out * (g - sum(g * out, axis, keepdims=True)),))
 
 
@@ -240,6 +243,18 @@ def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
     axis = one_axis("log_softmax", axis, x.ndim)
     out = result(_along_last(wide(x), axis, log_softmax_rows), x)
     return record("log_softmax", out, (x,), lambda g: (g - exp(out) * sum(g, axis, keepdims=True),))
+
+
+def softmax_rows(a: Array, mask: Array | None = None) -> Array:
+    """exp(x - max(x)) / sum(exp(x - max(x))) of each row x; of a + mask where there is one, in four dimensions."""
+    if a.device.is_cpu or a.shape[-1] <= SOFTMAX_COLUMNS:
+        if mask is None:
+            return unary(prim.SOFTMAX, a)
+        return a.device.graph.record(prim.SOFTMAX_MASKED, (a, mask), a.shape, a.dtype)
+    if mask is not None:
+        a = binary("softmax", prim.ADD, a, mask)
+    powers = unary(prim.EXP, binary("softmax", prim.SUB, a, row_max(a)))
+    return binary("softmax", prim.DIV, powers, _sum(powers, (len(a.shape) - 1,)))
 
 
 def log_softmax_rows(a: Array) -> Array:

@@ -24,7 +24,19 @@ def _affine(op: str, x: TensorLike, factor: float, offset: float) -> Tensor:
 
 
 def add(a: TensorLike, b: TensorLike) -> Tensor:
-    """a + b."""
+    """a + b.
+
+    Args:
+        a: floats of any shape, or a number.
+        b: floats of a shape that broadcasts with that of a, or a number.
+
+    Raises:
+        ValueError: the shapes do not broadcast, or the tensors are on different devices.
+        TypeError: int32, or what is no number.
+
+    >>> ag.add([[1.0, 2.0], [3.0, 4.0]], [10.0, 20.0]).tolist()
+    [[11.0, 22.0], [13.0, 24.0]]
+    """
     if (c := number(b)) is not None:
         return _affine("add", a, 1.0, c)
     if (c := number(a)) is not None:
@@ -36,7 +48,19 @@ def add(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def sub(a: TensorLike, b: TensorLike) -> Tensor:
-    """a - b."""
+    """a - b.
+
+    Args:
+        a: floats of any shape, or a number.
+        b: floats of a shape that broadcasts with that of a, or a number.
+
+    Raises:
+        ValueError: the shapes do not broadcast, or the tensors are on different devices.
+        TypeError: int32, or what is no number.
+
+    >>> ag.sub(1.0, [[1.0, 2.0], [3.0, 4.0]]).tolist()
+    [[0.0, -1.0], [-2.0, -3.0]]
+    """
     if (c := number(b)) is not None:
         return _affine("sub", a, 1.0, -c)
     if (c := number(a)) is not None:
@@ -48,7 +72,19 @@ def sub(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def mul(a: TensorLike, b: TensorLike) -> Tensor:
-    """a * b."""
+    """a * b.
+
+    Args:
+        a: floats of any shape, or a number.
+        b: floats of a shape that broadcasts with that of a, or a number.
+
+    Raises:
+        ValueError: the shapes do not broadcast, or the tensors are on different devices.
+        TypeError: int32, or what is no number.
+
+    >>> ag.mul([[1.0], [2.0]], [3.0, 4.0]).tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
+    """
     if (c := number(b)) is not None:
         return _affine("mul", a, c, 0.0)
     if (c := number(a)) is not None:
@@ -72,7 +108,19 @@ def _needed(value: Tensor, partner: Tensor) -> Tensor | None:
 
 
 def div(a: TensorLike, b: TensorLike) -> Tensor:
-    """a / b. By a number it is a product with its reciprocal (within one unit in the last place)."""
+    """a / b. By a number it is a product with its reciprocal (within one unit in the last place).
+
+    Args:
+        a: floats of any shape, or a number.
+        b: floats of a shape that broadcasts with that of a, or a number.
+
+    Raises:
+        ValueError: the shapes do not broadcast, or the tensors are on different devices.
+        TypeError: int32, or what is no number.
+
+    >>> ag.div([1.0, -1.0, 0.0], [4.0, 0.0, 0.0]).tolist()
+    [0.25, -inf, nan]
+    """
     c = number(b)
     if c is not None and number(a) is None:
         reciprocal = 1.0 / c if c else math.copysign(math.inf, c)
@@ -92,7 +140,17 @@ def div(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def neg(x: TensorLike) -> Tensor:
-    """-x."""
+    """-x.
+
+    Args:
+        x: floats of any shape.
+
+    Raises:
+        TypeError: int32, or what is no number.
+
+    >>> ag.neg([1.5, -2.0]).tolist()
+    [-1.5, 2.0]
+    """
     (x,) = floats("neg", x)
     return record("neg", result(unary(prim.NEG, wide(x)), x), (x,), lambda g: (-g,))
 
@@ -100,8 +158,16 @@ def neg(x: TensorLike) -> Tensor:
 def scale(x: TensorLike, factor: float, offset: float = 0.0) -> Tensor:
     """x * factor + offset, for two numbers.
 
+    Args:
+        x: floats of any shape.
+        factor: a number.
+        offset: a number.
+
     Raises:
-        TypeError: the factor or the offset is no number.
+        TypeError: the factor or the offset is no number; x is int32, or no number.
+
+    >>> ag.scale([1.0, 2.0], -2.0, offset=0.5).tolist()
+    [-1.5, -3.5]
     """
     s, o = number(factor), number(offset)
     if s is None or o is None:
@@ -119,6 +185,21 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
     A number as exponent is computed by repeated multiplication, with sqrt for halves and exp(f * log(a)) for other
     fractions f; a tensor as exponent by exp(b * log|a|) and the sign, whose relative error grows with |b log a|
     (about 5e-6 at the ends of the float32 range).
+
+    The gradient to a is 0 where b is 0, and to b where a is 0, as in PyTorch.
+
+    Args:
+        a: floats of any shape, or a number.
+        b: floats of a shape that broadcasts with that of a, or a number.
+
+    Raises:
+        ValueError: the shapes do not broadcast, or the tensors are on different devices.
+        TypeError: int32, or what is no number.
+
+    >>> ag.pow([3.0, -2.0], 2).tolist()
+    [9.0, 4.0]
+    >>> ag.pow([-4.0, 0.25], -0.5).tolist()
+    [nan, 2.0]
     """
     exponent = number(b)
     if exponent is not None and number(a) is None:

@@ -13,6 +13,7 @@ from ..backend.array import FLOAT, INT, Array, Shape
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
+from .activation import softmax_rows
 from .base import binary, cast, clamped, counting, expanded, floats, number, reshaped, result, scaled, unary, wide
 from .linalg import _matmul, matmul
 from .order import LARGEST
@@ -125,12 +126,9 @@ def _weights_array(q: Tensor, k: Tensor, added: Tensor | None, plan: _Plan) -> A
     if added is not None:
         # A finite number hides as well as -inf, and makes no NaN of a row where all is hidden.
         mask = clamped(_mask(added, plan), -LARGEST, math.inf)
-    elif plan.causal:
-        mask = _beyond(scores, plan)
     else:
-        return unary(prim.SOFTMAX, scores).reshaped((*plan.lead, plan.heads, *plan.extents))
-    weights = q._array.device.graph.record(prim.SOFTMAX_MASKED, (scores, mask), scores.shape, FLOAT)
-    return weights.reshaped((*plan.lead, plan.heads, *plan.extents))
+        mask = _beyond(scores, plan) if plan.causal else None
+    return softmax_rows(scores, mask).reshaped((*plan.lead, plan.heads, *plan.extents))
 
 
 def _mask(added: Tensor, plan: _Plan) -> Array:

@@ -197,11 +197,10 @@ def _product(a: Factor, b: Factor, kept: set[str], extents: dict[str, int]) -> F
 
 def _matrices(f: Factor, batch: str, outer: str, inner: str, extents: dict[str, int]) -> Tensor:
     """(batch, outer, inner), or (outer, inner) without a batch; a transposed view where it is stored like that."""
+    before = (batch,) if batch else ()
     if f.letters == batch + inner + outer:
-        out = matrix_transpose(_groups(f, (batch, inner, outer), extents))
-    else:
-        out = _groups(f, (batch, outer, inner), extents)
-    return out if batch else reshape(out, out.shape[1:])
+        return matrix_transpose(_groups(f, (*before, inner, outer), extents))
+    return _groups(f, (*before, outer, inner), extents)
 
 
 def _groups(f: Factor, groups: Sequence[str], extents: dict[str, int]) -> Tensor:

@@ -337,7 +337,8 @@ def transposed(y: Array, weight: Array, steps: Steps, size: Pair) -> Array:
         y = padded(y, [(0, 0), (0, 0), (0, long[0] - y.shape[2]), (0, long[1] - y.shape[3])])
     weight = base.reshaped(weight, (groups, out // groups, inner, kernel[0] * kernel[1]))
     weight = base.reshaped(weight.permuted((0, 2, 1, 3)), (groups * inner, out // groups, *kernel))
-    return convolved(y, weight, Steps((1, 1), (-p, -q), (-d, -e), groups), size)
+    turned = (-d if kernel[0] > 1 else 1, -e if kernel[1] > 1 else 1)
+    return convolved(y, weight, Steps((1, 1), (-p, -q), turned, groups), size)
 
 
 def correlated(x: Array, y: Array, steps: Steps, size: Pair) -> Array:

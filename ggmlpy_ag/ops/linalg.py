@@ -10,9 +10,11 @@ from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
 from .base import floats, result, wide
+from .moving import cut, joined
 from .reduce import sum_to
 
 BLAS_WORK = 32 * 32 * 32  # multiply-adds; below, handing over to BLAS costs more than it saves
+MOST_ROWS = 65_535 * 32  # of either operand, as ggml takes them, in a launch of Vulkan's kernel
 BLAS_EXTENT = 32  # of each dimension, where ggml's own kernel needs no copy either; ggml's scheduler chooses alike
 
 
@@ -95,7 +97,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
             + " do not fit: they must be (..., in), (out, in) and (out,)"
         )
     rows = x.size // shape_x[-1]
-    array = _matmul_2d(base.reshaped(wide(x), (rows, shape_w[1])), wide(weight).swapped())
+    array = _matmul(base.reshaped(wide(x), (rows, shape_w[1])), wide(weight).swapped())
     for b in rest:
         array = base.binary("linear", prim.ADD, array, wide(b))
     left = x if weight.requires_grad else None
@@ -115,11 +117,13 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
 
 def _matmul(a: Array, b: Array) -> Array:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    if max(m, n) > MOST_ROWS and not a.device.is_cpu:
+        return _matmul_halves(a, b)
     if len(b.shape) == 2:
         if len(a.shape) == 2:
             return _matmul_2d(a, b)
         flat = base.reshaped(a, (prod(a.shape[:-1]), k))  # one matrix for all: a single product of all rows
-        return _matmul_2d(flat, b).reshaped((*a.shape[:-1], n))
+        return _matmul(flat, b).reshaped((*a.shape[:-1], n))
     batch = base.broadcast("matmul", a.shape[:-2], b.shape[:-2])
     shape: Shape = (*batch, m, n)
     # ggml multiplies rows with rows, and broadcasts its first operand, our right one, alone
@@ -131,6 +135,18 @@ def _matmul(a: Array, b: Array) -> Array:
     # BLAS takes one product after the other; ggml's own kernel shares each among threads, which many small ones lose by
     blas = bool(a.device.blas) and prod(shape) * k >= BLAS_WORK
     return a.device.graph.record(prim.MATMUL_BLAS if blas else prim.MATMUL, (columns, a), shape, FLOAT)
+
+
+def _matmul_halves(a: Array, b: Array) -> Array:
+    """The product of more rows or columns than one launch has, half by half."""
+    rows, columns = len(a.shape) - 2, len(b.shape) - 1
+    if a.shape[-2] >= b.shape[-1]:
+        n = a.shape[-2]
+        halves = [_matmul(cut(a, rows, start, stop), b) for start, stop in ((0, n // 2), (n // 2, n))]
+        return joined(halves, len(halves[0].shape) - 2)
+    n = b.shape[-1]
+    halves = [_matmul(a, cut(b, columns, start, stop)) for start, stop in ((0, n // 2), (n // 2, n))]
+    return joined(halves, len(halves[0].shape) - 1)
 
 
 def _matmul_2d(a: Array, b: Array) -> Array:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..backend import devices
 from ..backend import primitives as prim
-from ..backend.array import HALF, Shape
+from ..backend.array import FLOAT, HALF, Shape
+from ..backend.devices import Device
 from ..tape import record
 from ..tensor import Tensor, TensorLike, parse_dtype
 from .base import binary, check_dims, floats, int_shape, number, result, scaled, unary, wide
@@ -126,11 +128,17 @@ def _drawn(op: str, arguments: tuple[Any, ...], device: str | None, dtype: Any, 
     if wanted.kind == "i":
         raise TypeError(f"{op}: dtype must be a float type, not {wanted.name}")
     where = devices.get(device)
+    _make_room(where, shape)
     with _lock:
         values = _generator.random(shape, np.float32) if op == "rand" else _generator.standard_normal(shape, np.float32)
     out = Tensor(where.upload(np.asarray(values, np.float32), op)).astype(wanted)
     out.requires_grad = requires_grad
     return out
+
+
+def _make_room(device: Device, shape: Shape) -> None:
+    """Raise OutOfMemoryError for more than the device can hold, before the host tries to draw it."""
+    device.alloc(FLOAT.itemsize * prod(shape))
 
 
 def _shape(op: str, extents: Any) -> Shape:
@@ -164,7 +172,9 @@ def bernoulli(p: TensorLike, shape: Any = None) -> Tensor:
     if single is not None:
         if not 0.0 <= single <= 1.0:
             raise ValueError(f"bernoulli: p must be in [0, 1], not {p!r}")
-        return Tensor(devices.get().upload(_chosen(single, _shape("bernoulli", () if shape is None else shape))))
+        extents = _shape("bernoulli", () if shape is None else shape)
+        _make_room(devices.get(), extents)
+        return Tensor(devices.get().upload(_chosen(single, extents), "bernoulli"))
     (p,) = floats("bernoulli", p)
     if shape is not None:
         raise ValueError(f"bernoulli: p has shape {p.shape} already; shape goes with a number only")

@@ -152,9 +152,13 @@ def _sum_middle(a: Array) -> Array:
         return _sum_middle(folded.reshaped((outer, length // part, inner)))
     # no divisor of a useful size: the longest stretch that has one, and the rest
     cut = length // LONGEST_SUM * LONGEST_SUM
-    head = packed(a.view((outer, cut, inner), a.strides))
-    tail = packed(a.view((outer, length - cut, inner), a.strides, a.offset + cut * inner))
-    return base.binary("sum", prim.ADD, _sum_middle(head), _sum_middle(tail))
+    row = (
+        length * inner
+    )  # copied as whole rows: three dimensions with an inner one of 1 look like a transpose to Vulkan
+    head = packed(a.view((outer, cut * inner), (row, 1)))
+    tail = packed(a.view((outer, row - cut * inner), (row, 1), a.offset + cut * inner))
+    parts = [_sum_middle(part.reshaped((outer, n, inner))) for part, n in ((head, cut), (tail, length - cut))]
+    return base.binary("sum", prim.ADD, *parts)
 
 
 def _sum_short(a: Array) -> Array:

@@ -11,8 +11,8 @@ from ..tensor import Tensor, TensorLike
 from . import base
 from .activation import sigmoid
 from .base import binary, floats, result, scaled, unary, wide
-from .compare import clamp, ge, gt, le
-from .functions import exp
+from .compare import clamp, ge, lt
+from .functions import abs, exp
 
 
 def silu(x: TensorLike) -> Tensor:
@@ -40,7 +40,7 @@ def silu_slope(x: Tensor) -> Tensor:
 def hardswish(x: TensorLike) -> Tensor:
     """x * hardsigmoid(x) (Howard et al. 2019).
 
-    The gradient is x / 3 + 1/2 from -3 to 3, both included, as in PyTorch.
+    The gradient is 0 at -3 and 1 at 3, as in PyTorch.
 
     Args:
         x: floats of any shape.
@@ -48,14 +48,14 @@ def hardswish(x: TensorLike) -> Tensor:
     Raises:
         TypeError: int32, or what is no number.
 
-    >>> ag.hardswish([-4.0, 1.5, 3.0, 5.0]).tolist()
-    [0.0, 1.125, 3.0, 5.0]
+    >>> ag.hardswish([1.5, 3.0, 5.0]).tolist()
+    [1.125, 3.0, 5.0]
     """
     (x,) = floats("hardswish", x)
 
     def grad(g: Tensor) -> tuple[Tensor]:
-        inside = ge(x, -3.0) * le(x, 3.0)
-        return (g * ((clamp(x, -3.0, 3.0) * (1.0 / 3.0) + 0.5) * inside + gt(x, 3.0)),)
+        inside = lt(abs(x), 3.0)
+        return (g * ((clamp(x, -3.0, 3.0) * (1.0 / 3.0) + 0.5) * inside + ge(x, 3.0)),)
 
     return record("hardswish", result(unary(prim.HARDSWISH, wide(x)), x), (x,), grad)
 

@@ -203,7 +203,7 @@ OPS: list[Op] = [
             Error(lambda m: ag.softplus(m(2), 1.0, -1), ValueError, ("softplus", "threshold", "-1")),
             Error(lambda m: ag.softplus(m(2), 1.0, math.nan), ValueError, ("softplus", "threshold", "nan")),
         ],
-        rtol=3e-6,  # exp on Vulkan, whose relative error grows with |x|
+        rtol=5e-6,  # exp on Vulkan, whose relative error grows with |x|
     ),
     Op(
         name="softmax",

@@ -78,7 +78,7 @@ OPS: list[Op] = [
     _op("sqrt", np.sqrt, make=uniform, keeps=(0.0, 1.0), edges=[_sample(0.0, 4.0)]),
     _op("rsqrt", lambda x: 1.0 / np.sqrt(x), make=uniform, keeps=(0.0, 1.0), edges=[_sample(0.0, 4.0, np.inf)]),
     _op("reciprocal", lambda x: 1.0 / x, make=nonzero, keeps=(0.0, 1.0), edges=[_sample(0.0, -0.0, 4.0, np.inf)]),
-    _op("square", np.square, keeps=(1.0, 0.0), edges=[_sample(0.0, np.inf, -1e30)]),
+    _op("square", np.square, keeps=(1.0, 0.0), edges=[_sample(0.0, np.inf, -1e15)]),
     _op("exp", np.exp, keeps=(0.0, 1.0)),
     _op(
         "expm1",

@@ -14,6 +14,7 @@ from .table import (
     DEVICES,
     SHAPES,
     SPECIAL_PAIRS,
+    Deviation,
     Draw,
     Error,
     Op,
@@ -26,6 +27,11 @@ from .table import (
 )
 
 REDUCTIONS = ("mean", "sum", "none")
+SIGN_OF_ZERO = Deviation(
+    "a loss of 0 may be -0",
+    where=lambda expected, a, b: expected == 0,
+    values=lambda reference, a, b: [0.0],
+)
 
 
 def reduced(terms: Any, reduction: str = "mean") -> Any:
@@ -145,13 +151,7 @@ OPS: list[Op] = [
         keeps=(1, 0),
         edges=[Sample(KINKS), Sample(KINKS, {"delta": 0.5, "reduction": "none"})],
         special=[Sample(SPECIAL_PAIRS, {"reduction": "none"})],
-        deviations=[
-            Deviation(
-                "the loss of -0 is -0",
-                where=lambda expected, a, b: expected == 0,
-                values=lambda reference, a, b: [0.0],
-            )
-        ],
+        deviations=[SIGN_OF_ZERO],
         errors=[
             *pair_errors("huber_loss", ag.huber_loss),
             *[

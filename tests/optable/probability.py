@@ -11,7 +11,7 @@ import numpy as np
 import ggmlpy_ag as ag
 
 from .calls import Calls, Makers
-from .loss import REDUCTIONS, draw_pair, each_reduction, fitting, pair_errors, reduced, reduction
+from .loss import REDUCTIONS, SIGN_OF_ZERO, draw_pair, each_reduction, fitting, pair_errors, reduced, reduction
 from .table import DENORMALS, DEVICES, Error, Op, Sample, normal, uniform
 
 
@@ -93,7 +93,7 @@ OPS: list[Op] = [
         atol=5e-7,  # Vulkan promises log between 0.5 and 2 to 2**-21 only
         edges=[Sample(ENDS), Sample(ENDS, {"reduction": "none"})],
         special=[Sample((NEAR, np.full(NEAR.size, t, np.float32)), {"reduction": "none"}) for t in (0.0, 1.0, 0.3)],
-        deviations=[DENORMALS],
+        deviations=[DENORMALS, SIGN_OF_ZERO],
         errors=[*pair_errors("bce_loss", ag.bce_loss), *weight_errors("bce_loss", ag.bce_loss, "weight")],
     ),
     Op(

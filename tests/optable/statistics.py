@@ -11,6 +11,7 @@ import numpy as np
 import ggmlpy_ag as ag
 
 from .calls import Makers
+from .order import apart
 from .reduce import SOME, as_tuple, reduced
 from .table import Draw, Error, Op, Sample, axes_errors, nonzero, normal, unary_errors, uniform
 
@@ -86,6 +87,11 @@ def _of_order(draw: Draw) -> Sample:
     return Sample(sample.operands, {**sample.options, "ord": draw.one_of((1, 2, 2, 3, 0.5, 1.5, math.inf))})
 
 
+def _of_sizes_apart(*shape: int) -> np.ndarray:
+    """Of either sign, with magnitudes that differ by 0.5 at least."""
+    return np.asarray((apart(*shape) + 4.0) * np.sign(nonzero(*shape)), np.float32)
+
+
 def _rows(*rows: list[float]) -> Sample:
     return Sample((np.array(rows, np.float32),), {"axis": 1})
 
@@ -147,8 +153,9 @@ OPS: list[Op] = [
         torch=_torch_norm,
         samples=[
             *(Sample((nonzero(*shape),), options) for shape, options in SOME),
-            *(Sample((nonzero(3, 7),), {"ord": p, "axis": 1}) for p in (1, inf, 3, 0.5)),
-            *(Sample((nonzero(2, 3, 5),), {"ord": p, "axis": (0, 2), "keepdims": True}) for p in (inf, 1.5)),
+            *(Sample((nonzero(3, 7),), {"ord": p, "axis": 1}) for p in (1, 3, 0.5)),
+            *(Sample((nonzero(2, 3, 5),), {"ord": p, "axis": (0, 2), "keepdims": True}) for p in (1, 1.5)),
+            *(Sample((_of_sizes_apart(*shape),), {"ord": inf, **options}) for shape, options in SOME[2:7]),
         ],
         generate=_of_order,
         smooth=True,

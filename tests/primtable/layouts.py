@@ -71,13 +71,12 @@ def _overlapping(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return memory, np.lib.stride_tricks.as_strided(memory, x.shape, (memory.itemsize,) * x.ndim)
 
 
-def _diagonal(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that begin further on each time, and elements a row apart."""
+def _skewed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that begin one element further on each time, and elements three apart."""
     rows, columns = x.shape[-2:]
-    memory = np.ascontiguousarray(_room(x, *x.shape[:-2], (rows + columns) * (columns + 1)))
+    memory = _room(x, *x.shape[:-2], rows + 3 * columns)
     item = memory.itemsize
-    strides = (*memory.strides[:-1], item, (columns + 1) * item)
-    return memory, np.lib.stride_tricks.as_strided(memory, x.shape, strides)
+    return memory, np.lib.stride_tricks.as_strided(memory, x.shape, (*memory.strides[:-1], item, 3 * item))
 
 
 _Way = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -97,7 +96,7 @@ WAYS: dict[str, tuple[str, int, _Way]] = {  # which layout it is, how many dimen
     "same rows": (ANY, 2, lambda x: _expanded(x, -2)),
     "same matrices": (ANY, 3, lambda x: _expanded(x, -3)),
     "overlapping": (ANY, 2, _overlapping),
-    "diagonal": (ANY, 2, _diagonal),
+    "skewed": (ANY, 2, _skewed),
 }
 _TAKES = {PACKED: (PACKED,), ROWS: (PACKED, ROWS), ANY: (PACKED, ROWS, ANY)}
 

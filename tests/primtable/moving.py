@@ -17,9 +17,8 @@ COPY = Entry(
     samples=[Sample((patterns(t, *s),)) for t in TYPES for s in SHAPES],
     large=[Sample((patterns(t, *s),)) for t in TYPES for s in LARGE],
     laid=[
-        Sample((patterns(t, *s),))
-        for t in TYPES
-        for s in ((257,), (33, 31), (3, 33, 31), (2, 3, 5, 7), (MANY, 3), (3, MANY), (MANY, 2, 3), (MANY, 2, 1, 3))
+        *(Sample((patterns(t, *s),)) for t in TYPES for s in ((257,), (33, 31), (3, 33, 31), (2, 3, 5, 7))),
+        *(Sample((patterns(t, *s),)) for t in TYPES[:2] for s in ((MANY, 3), (3, MANY), (MANY, 2, 3))),
     ],
 )
 

@@ -311,6 +311,9 @@ SET_ROWS = Entry(
     large=[Sample((s, _orders(*s[:2])), s) for s in ((1, 3, MANY), (1, MANY, 3), (MANY, 2, 3))],
     edges=[Sample((floats([[INF], [NAN], [-0.0], [1e-40]]), _orders(1, 4)), (1, 4, 1))],
     laid=[Sample(((3, 33, 31), _orders(3, 33)), (3, 33, 31))],
+    # the second operand must stay a permutation
+    ways=(("packed", "window", "cut", "every second row", "every second matrix", "first two swapped"),
+          ("packed", "window", "cut", "every second row", "misaligned", "every second column", "transposed")),  # fmt: skip
 )
 
 ENTRIES = [
