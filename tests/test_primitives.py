@@ -19,10 +19,12 @@ from primtable import (
     allowed,
     floats,
     forbidden,
+    lay,
     normal,
     patterns,
     place,
     same,
+    stored,
 )
 
 import ggmlpy_ag as ag
@@ -158,14 +160,12 @@ def test_an_elementwise_result_is_written_over_its_operand(device: str, entry: E
     here = devices.get(device)
     values = sample.arrays()
     for position in range(len(values)):
-        twice = [here.upload(v) for v in values]
-        twice[position] = here.graph.record(prim.NEG, (twice[position],), values[position].shape, FLOAT)
-        values[position] = -values[position]
-        result = record(entry, twice, values, sample.parameters)
-        if entry.primitive is prim.LOG:
-            twice[position] = here.graph.record(prim.ABS, (twice[position],), values[position].shape, FLOAT)
-        size = twice[position].storage.block_bytes
-        del twice
+        operands = [here.upload(v) for v in values]
+        made = here.graph.record(prim.SCALE, (operands[position],), values[position].shape, FLOAT, 1.0, 0.0)
+        operands[position] = made
+        result = record(entry, operands, values, sample.parameters)
+        size = made.storage.block_bytes
+        del operands, made
         gc.collect()
         here.pool.reset_peaks()
         before = here.pool.stats().live
@@ -185,8 +185,8 @@ def test_assign_writes_its_target_and_nothing_else(device: str, dtype: np.dtype)
         if way.startswith("same") or way in ("overlapping", "skewed"):
             continue  # several of the target's elements in one place
         for other in WAYS:
-            target, view = place(here, patterns(dtype, 2, 3, 5, 7)[::-1], way)
-            memory = view if view.base is None else view.base
+            memory, view = lay(patterns(dtype, 2, 3, 5, 7)[::-1].copy(), way)
+            target = stored(here, memory, view)
             whole = target.view((memory.size,), (1,), 0)
             values, wanted = place(here, source, other)
             here.graph.update([(prim.ASSIGN, (values, target))])

@@ -143,7 +143,15 @@ class Graph:
 
     def packed(self, array: Array) -> Array:
         """The array itself where it is packed, else a packed copy."""
-        return array if array.packed else self.record(prim.COPY, [array], array.shape, array.dtype)
+        return array if array.packed else self._copy(array)
+
+    def _copy(self, array: Array) -> Array:
+        # Vulkan would take a last extent of 1 for that of a transpose, whose kernel is 500 times slower here.
+        shape, strides = array.shape, array.strides
+        while shape and shape[-1] == 1:
+            shape, strides = shape[:-1], strides[:-1]
+        copy = self.record(prim.COPY, [array.view(shape, strides)], shape, array.dtype)
+        return copy if shape is array.shape else copy.reshaped(array.shape)
 
     def _conform(self, array: Array, layout: str) -> Array:
         """The array, or a copy of it, in a layout the primitive takes."""
@@ -153,7 +161,7 @@ class Graph:
             array.shape, array.strides
         ):
             return array
-        return self.record(prim.COPY, [array], array.shape, array.dtype)
+        return self._copy(array)
 
     # ------------------------------------------------------------ running
 

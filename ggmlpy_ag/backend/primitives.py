@@ -181,8 +181,8 @@ ARGSORT = Primitive("argsort", lambda ctx, a: _argsort(ctx, a, 0), (PACKED,))  #
 CONCAT = Primitive("concat", _concat, (ANY, ANY))  # along ggml's dimension 0 to 3, 0 being the last of ours
 # (k, columns) and (k,) int32 -> (n, columns): row i is the sum of the rows whose index is i
 GET_ROWS_BACK = Primitive("get_rows_back", _build_get_rows_back, (PACKED, PACKED))
-# (batches, n, columns) and (batches, n) int32 -> (batches, n, columns): row i goes to where index i says. Each batch has
-# every index from 0 to n - 1 once: what no index names is left as the memory was, and one out of range ends the process.
+# (batches, n, columns) and (batches, n) int32 -> (batches, n, columns): row i goes to where index i says. Those of a
+# batch must be 0 to n - 1 in some order: rows that none names are left as the memory was, and others end the process.
 SET_ROWS = Primitive("set_rows", _build_set_rows, (ROWS, ANY))
 # (n, channels, h, w) -> (n, out_h, out_w, channels * kernel_h * kernel_w); stride, padding, dilation: the width's first
 IM2COL = Primitive("im2col", _build_im2col, (PACKED,))

@@ -123,11 +123,10 @@ def _weights_array(q: Tensor, k: Tensor, added: Tensor | None, plan: _Plan) -> A
     rows = reshaped(scaled(wide(q), plan.scale), plan.grouped(q.shape[-1]))
     scores = _matmul(rows, wide(k).swapped())
     scores = scores.reshaped((prod(plan.lead), plan.heads, *plan.extents))
+    mask = _beyond(scores, plan) if plan.causal else None
     if added is not None:
         # A finite number hides as well as -inf, and makes no NaN of a row where all is hidden.
         mask = clamped(_mask(added, plan), -LARGEST, math.inf)
-    else:
-        mask = _beyond(scores, plan) if plan.causal else None
     return softmax_rows(scores, mask).reshaped((*plan.lead, plan.heads, *plan.extents))
 
 

@@ -188,11 +188,11 @@ def _by_rows(second: Array, first: Array, a: Array, b: Array) -> Array:
     if n > PART:
         cut = (n // PART + 1) // 2 * PART
         arrays = second, first, a, b
-        parts = [
+        head, tail = (
             _by_rows(*(v.view((stop - start,), (1,), v.offset + start) for v in arrays))
             for start, stop in ((0, cut), (cut, n))
-        ]
-        return concat(*parts, 0)
+        )
+        return concat(head, tail, 0)
     places = base.cast(concat(second, first, 0), INT).view((n, 2), (1, n))
     pairs = concat(a, b, 0).view((n, 2, 1), (1, n, 1))
     placed = a.device.graph.record(prim.SET_ROWS, (pairs, places), (n, 2, 1), FLOAT, n, 2, 1)

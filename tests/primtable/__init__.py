@@ -5,10 +5,10 @@ fails the tests. Primitives that write their operands are tested there directly.
 """
 
 from . import casts, elementwise, moving, products, rows
-from .layouts import WAYS, allowed, forbidden, place
+from .layouts import WAYS, allowed, forbidden, lay, place, stored
 from .table import LLVMPIPE, MANY, TYPES, Difference, Entry, Sample, floats, halves, normal, patterns, same
 
 ENTRIES = [entry for module in (elementwise, rows, moving, casts, products) for entry in module.ENTRIES]
 
 __all__ = ["ENTRIES", "LLVMPIPE", "MANY", "TYPES", "WAYS", "Difference", "Entry", "Sample", "allowed", "floats", "forbidden",
-           "halves", "normal", "patterns", "place", "same"]  # fmt: skip
+           "halves", "lay", "normal", "patterns", "place", "same", "stored"]  # fmt: skip

@@ -15,7 +15,7 @@ from .table import Entry
 ALIGNED = 128  # elements: 256 bytes or more, the greatest alignment that a Vulkan device may ask for
 
 
-def _stored(device: Device, memory: np.ndarray, view: np.ndarray) -> Array:
+def stored(device: Device, memory: np.ndarray, view: np.ndarray) -> Array:
     """A view of an array, as the same view of its copy on the device."""
     item = memory.itemsize
     start = (view.__array_interface__["data"][0] - memory.__array_interface__["data"][0]) // item
@@ -25,7 +25,7 @@ def _stored(device: Device, memory: np.ndarray, view: np.ndarray) -> Array:
 
 def _room(x: np.ndarray, *shape: int) -> np.ndarray:
     """Memory full of other elements."""
-    return np.resize(x[..., ::-1].reshape(-1) if x.size > 1 else x, shape)
+    return np.array(np.resize(x.reshape(-1)[::-1], shape))
 
 
 def _window(x: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
@@ -101,10 +101,15 @@ WAYS: dict[str, tuple[str, int, _Way]] = {  # which layout it is, how many dimen
 _TAKES = {PACKED: (PACKED,), ROWS: (PACKED, ROWS), ANY: (PACKED, ROWS, ANY)}
 
 
+def lay(x: np.ndarray, way: str) -> tuple[np.ndarray, np.ndarray]:
+    """Memory, and a view of it laid out in a way, with x's values except where elements share memory."""
+    return WAYS[way][2](x)
+
+
 def place(device: Device, x: np.ndarray, way: str) -> tuple[Array, np.ndarray]:
-    """An operand laid out in a way, and its values, which differ from x where elements share memory."""
-    memory, view = WAYS[way][2](np.ascontiguousarray(x).reshape(x.shape))
-    return _stored(device, memory, view), view
+    """An operand on a device laid out in a way, and its values."""
+    memory, view = lay(x, way)
+    return stored(device, memory, view), view
 
 
 def allowed(entry: Entry, arrays: Sequence[np.ndarray]) -> Iterator[tuple[str, ...]]:

@@ -18,7 +18,8 @@ COPY = Entry(
     large=[Sample((patterns(t, *s),)) for t in TYPES for s in LARGE],
     laid=[
         *(Sample((patterns(t, *s),)) for t in TYPES for s in ((257,), (33, 31), (3, 33, 31), (2, 3, 5, 7))),
-        *(Sample((patterns(t, *s),)) for t in TYPES[:2] for s in ((MANY, 3), (3, MANY), (MANY, 2, 3))),
+        # no 70,000 transposed matrices: each takes Mesa's llvmpipe half a millisecond
+        *(Sample((s,)) for s in ((MANY, 3), (3, MANY))),
     ],
 )
 
