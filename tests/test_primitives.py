@@ -8,24 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from primtable import (
-    WAYS,
-    ENTRIES,
-    MANY,
-    TYPES,
-    Difference,
-    Entry,
-    Sample,
-    allowed,
-    floats,
-    forbidden,
-    lay,
-    normal,
-    patterns,
-    place,
-    same,
-    stored,
-)
+from primtable import ENTRIES
+from primtable.layouts import WAYS, allowed, forbidden, lay, place, stored
+from primtable.table import LARGE, TYPES, Difference, Entry, Sample, floats, normal, patterns, same
 
 import ggmlpy_ag as ag
 from ggmlpy_ag.backend import devices
@@ -42,7 +27,9 @@ DEVICES = ag.devices()
 
 def on_devices(*rows: tuple[Any, ...]) -> pytest.MarkDecorator:
     """Run for rows of (entry, sample ..) on each device that has the entry's engine."""
-    engines = {info.name: ("main", "blas") if info.name == "cpu" and devices.blas_name() else ("main",) for info in DEVICES}
+    engines = {
+        info.name: ("main", "blas") if info.name == "cpu" and devices.blas_name() else ("main",) for info in DEVICES
+    }
     cases = [
         pytest.param(name, *row, id="-".join([name, NAMES[id(row[0].primitive)], *map(str, row[1:])]))
         for name, engine in engines.items()
@@ -67,7 +54,7 @@ def compute(device: Device, entry: Entry, sample: Sample) -> np.ndarray:
 
 
 def check(device: str, entry: Entry, sample: Sample, edge: bool = False) -> None:
-    """Compare with NumPy, on each device alike: so each agrees with the CPU, to the bit or within twice the tolerance."""
+    """Compare with NumPy. So all devices agree with the CPU, where not to the bit then within twice the tolerance."""
     got = compute(devices.get(device), entry, sample)
     entry.check(got, sample.arrays(), sample.parameters, edge)
 
@@ -141,18 +128,17 @@ def test_operands_of_other_layouts_are_copied_first(device: str, entry: Entry, s
     here = devices.get(device)
     arrays = sample.arrays()
     for position, x in enumerate(arrays):
-        if x.dtype == INT:
-            continue  # indices, which some ways would change
         for way in forbidden(entry.primitive, position, x):
-            array, x = place(here, x, way)
-            if not x.flags.c_contiguous or (way == "misaligned" and not here.is_cpu):
-                operands = [array if i == position else here.upload(v) for i, v in enumerate(arrays)]
-                values = [x if i == position else v for i, v in enumerate(arrays)]
-                result = record(entry, operands, values, sample.parameters)
-                nodes = COUNTS.nodes
-                here.graph.run()
-                assert COUNTS.nodes == nodes + 2, way
-                entry.check(here.download(result), values, sample.parameters, False)
+            array, values = place(here, x, way)
+            aligned = array.offset * x.itemsize % here.offset_alignment == 0
+            if values.tobytes() != x.tobytes() or (array.packed and aligned):
+                continue  # other values, or no trouble on this device
+            operands = [array if i == position else here.upload(v) for i, v in enumerate(arrays)]
+            result = record(entry, operands, arrays, sample.parameters)
+            nodes = COUNTS.nodes
+            here.graph.run()
+            assert COUNTS.nodes == nodes + 2, way
+            entry.check(here.download(result), arrays, sample.parameters, False)
 
 
 @on_devices(*((entry, entry.laid[0]) for entry in ENTRIES if entry.primitive.elementwise))
@@ -194,7 +180,7 @@ def test_assign_writes_its_target_and_nothing_else(device: str, dtype: np.dtype)
             same(here.download(whole), memory.reshape(-1))
 
 
-@pytest.mark.parametrize("shape", [(3, MANY), (MANY, 3), (MANY, 2, 3), (MANY, 2, 1, 3)], ids=str)
+@pytest.mark.parametrize("shape", LARGE[:2], ids=str)
 def test_assign_many(device: str, shape: tuple[int, ...]) -> None:
     here = devices.get(device)
     source, target = here.upload(normal(*shape)), here.full(shape[::-1], 0.0)
@@ -240,7 +226,7 @@ def step_operands(name: str, *shape: int, seed: int = 0) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("shape", [(1,), (3,), (31,), (33, 257), (2, 3, 5, 7), (3, MANY), (MANY, 3), (MANY, 2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(1,), (3,), (31,), (33, 257), (2, 3, 5, 7), *LARGE], ids=str)
 def test_a_step(device: str, name: str, shape: tuple[int, ...]) -> None:
     check_steps(device, name, [step_operands(name, *shape)])
 

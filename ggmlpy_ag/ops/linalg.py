@@ -14,7 +14,9 @@ from .moving import cut, joined
 from .reduce import sum_to
 
 BLAS_WORK = 32 * 32 * 32  # multiply-adds; below, handing over to BLAS costs more than it saves
-MOST_ROWS = 65_535 * 32  # of either operand, as ggml takes them, in a launch of Vulkan's kernel
+MOST_ROWS = 65_535 * 32  # of the result, or columns, in a launch of Vulkan's kernel
+MOST_TERMS = 1 << 16  # that Vulkan's kernel adds one after another; of few rows it adds several at a time
+MOST_TERMS_OF_FEW = 1 << 22  # a loop in a shader of Mesa's llvmpipe ends, silently, after 65,535 rounds
 BLAS_EXTENT = 32  # of each dimension, where ggml's own kernel needs no copy either; ggml's scheduler chooses alike
 
 
@@ -117,7 +119,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
 
 def _matmul(a: Array, b: Array) -> Array:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    if max(m, n) > MOST_ROWS and not a.device.is_cpu:
+    if not a.device.is_cpu and (max(m, n) > MOST_ROWS or k > (MOST_TERMS if m > 8 else MOST_TERMS_OF_FEW)):
         return _matmul_halves(a, b)
     if len(b.shape) == 2:
         if len(a.shape) == 2:
@@ -138,15 +140,19 @@ def _matmul(a: Array, b: Array) -> Array:
 
 
 def _matmul_halves(a: Array, b: Array) -> Array:
-    """The product of more rows or columns than one launch has, half by half."""
-    rows, columns = len(a.shape) - 2, len(b.shape) - 1
-    if a.shape[-2] >= b.shape[-1]:
-        n = a.shape[-2]
-        halves = [_matmul(cut(a, rows, start, stop), b) for start, stop in ((0, n // 2), (n // 2, n))]
+    """The product of more rows, columns or terms than one launch has, half by half."""
+    rows, terms, columns = len(a.shape) - 2, len(b.shape) - 2, len(b.shape) - 1
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    if m > MOST_ROWS:
+        halves = [_matmul(cut(a, rows, start, stop), b) for start, stop in ((0, m // 2), (m // 2, m))]
         return joined(halves, len(halves[0].shape) - 2)
-    n = b.shape[-1]
-    halves = [_matmul(a, cut(b, columns, start, stop)) for start, stop in ((0, n // 2), (n // 2, n))]
-    return joined(halves, len(halves[0].shape) - 1)
+    if n > MOST_ROWS:
+        halves = [_matmul(a, cut(b, columns, start, stop)) for start, stop in ((0, n // 2), (n // 2, n))]
+        return joined(halves, len(halves[0].shape) - 1)
+    halves = [
+        _matmul(cut(a, rows + 1, start, stop), cut(b, terms, start, stop)) for start, stop in ((0, k // 2), (k // 2, k))
+    ]
+    return base.binary("matmul", prim.ADD, *halves)
 
 
 def _matmul_2d(a: Array, b: Array) -> Array:

@@ -148,7 +148,7 @@ def _normalized_rows(x: Tensor, weight: Tensor | None, bias: Tensor | None, plan
     a = reshaped(wide(x), plan.apart)
     if plan.centred:
         a, _ = centred(a, plan.axes)
-    array = _over_rootmean_square(a, plan.eps).reshaped(plan.view)
+    array = _over_root_mean_square(a, plan.eps).reshaped(plan.view)
     if weight is not None:
         array = binary(plan.op, prim.MUL, array, reshaped(wide(weight), plan.parameters))
     return shifted(array, x, weight, bias, plan)
@@ -236,7 +236,7 @@ def centred(a: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     return binary("norm", prim.SUB, a, second), binary("norm", prim.ADD, first, second)
 
 
-def _over_rootmean_square(a: Array, eps: float) -> Array:
+def _over_root_mean_square(a: Array, eps: float) -> Array:
     """Each row divided by the root of the mean of its squares."""
     rows, n = a.shape
     if a.device.is_cpu or (n >= RMS_COLUMNS and rows <= RMS_ROWS):

@@ -126,8 +126,9 @@ def bce_with_logits_loss(
 def kl_div_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log(target) - input): divergence of the distribution `target` from the one whose logarithm is `input`.
 
-    A target of probability 0 adds 0, and its gradient is -inf. As in PyTorch "mean" divides by the number of elements;
-    the divergence itself is the sum over a distribution, and its mean over a batch "batchmean".
+    A target of probability 0 adds 0, and its gradient is -inf; beside an input of -inf it is NaN, as in PyTorch, unless
+    `log_target`. "mean" divides by the number of elements, as there; the divergence itself is the sum over a
+    distribution, and its mean over a batch "batchmean".
 
     Args:
         input: logarithms of probabilities; float32, float16 or bfloat16, any shape.
@@ -140,8 +141,8 @@ def kl_div_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", 
 
     >>> ag.kl_div_loss([[0.0, -1.0]], [[1.0, 0.0]], reduction="batchmean").item()
     0.0
-    >>> ag.kl_div_loss([-2.0, -2.0], [0.0, -np.inf], reduction="none", log_target=True).tolist()
-    [2.0, 0.0]
+    >>> ag.kl_div_loss([-2.0, -2.0], [0.0, -np.inf], reduction="sum", log_target=True).item()
+    2.0
     """
     op = "kl_div_loss"
     x, t = pair(op, "input", input, target, reduction, "batchmean")

@@ -12,7 +12,8 @@ from .calls import Calls, Makers
 from .table import DEVICES, Draw, Error, Op, Sample, normal, uniform, wrong_operands
 
 
-def _two(value: Any) -> tuple[int, int]:
+def two(value: Any) -> tuple[int, int]:
+    """A number for each axis."""
     return (int(value[0]), int(value[-1])) if isinstance(value, (tuple, list)) else (int(value), int(value))
 
 
@@ -26,13 +27,13 @@ def _conv2d(
     groups: int = 1,
 ) -> np.ndarray:
     """One product for each element of the kernel and each group."""
-    (s, t), (d, e) = _two(stride), _two(dilation)
+    (s, t), (d, e) = two(stride), two(dilation)
     out, inner, kh, kw = weight.shape
     if padding == "same":
         high, wide = d * (kh - 1), e * (kw - 1)
         edges = ((high // 2, high - high // 2), (wide // 2, wide - wide // 2))
     else:
-        p, q = _two(0 if padding == "valid" else padding)
+        p, q = two(0 if padding == "valid" else padding)
         edges = ((p, p), (q, q))
     x = np.pad(x, ((0, 0), (0, 0), *edges))
     n, _, height, width = x.shape
@@ -53,8 +54,8 @@ def _conv1d(
     x: np.ndarray, weight: np.ndarray, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> np.ndarray:  # fmt: skip
-    pads = padding if isinstance(padding, str) else (0, _two(padding)[1])
-    steps, spread = (1, _two(stride)[1]), (1, _two(dilation)[1])
+    pads = padding if isinstance(padding, str) else (0, two(padding)[1])
+    steps, spread = (1, two(stride)[1]), (1, two(dilation)[1])
     return _conv2d(x[:, :, None], weight[:, :, None], bias, steps, pads, spread, groups)[:, :, 0]
 
 
@@ -69,7 +70,7 @@ def _conv_transpose2d(
     dilation: Any = 1,
 ) -> np.ndarray:
     """Puts the kernel down once for each element of the image."""
-    (s, t), (p, q), (a, b), (d, e) = _two(stride), _two(padding), _two(output_padding), _two(dilation)
+    (s, t), (p, q), (a, b), (d, e) = two(stride), two(padding), two(output_padding), two(dilation)
     n, channels, h, w = x.shape
     _, outer, kh, kw = weight.shape
     inner = channels // groups
@@ -328,41 +329,42 @@ OPS: list[Op] = [
 ]
 
 
-def _step(c: Calls) -> Any:
-    usual = c.one_of(1, 1, 2, 3, (1, 2), (2, 1), [2, 2])
-    return c.one_of(usual, usual, usual, c.integer(), (c.integer(), 1), 1.0, None, "x", True, (1, 1, 1), ())
+def spoilt(c: Calls, *arguments: Any) -> tuple[Any, ...]:
+    """The arguments of a right call; or, as often, one of them something else."""
+    changed = list(arguments)
+    if c.one_of(False, True):
+        place = c.one_of(*range(1, len(changed)))
+        wrong = (c.integer(), (c.integer(), 1), (1, c.integer()), [2, 2], (1, 1, 1), (), 1.5, None, "x", "same", True)
+        changed[place] = c.one_of(c.operand(), *wrong)
+    return tuple(changed)
 
 
-def _edge(c: Calls) -> Any:
-    usual = c.one_of(0, 0, 1, 2, (0, 1), [1, 0], "same", "valid")
-    return c.one_of(usual, usual, usual, c.integer(), (0, c.integer()), 0.5, None, False)
-
-
-def _bias(c: Calls, n: int) -> Any:
-    return c.one_of(None, None, c.operand((n,)), c.operand((n,)), c.operand())
-
-
-def _parts(c: Calls, axes: int) -> tuple[Any, Any, int, int]:
+def _right(c: Calls, axes: int) -> tuple[Any, ...]:
+    """x, weight, bias, stride, padding, dilation and groups that fit."""
     groups, inner, outer = c.one_of(1, 1, 2, 3), c.one_of(1, 2), c.one_of(1, 2)
-    size, kernel = [tuple(c.one_of(1, 2, 3, 5) for _ in range(axes)) for _ in range(2)]
-    x = c.operand(
-        c.one_of((2, groups * inner, *size), (1, groups * inner, *size), (1, groups * inner, *size), c.shape())
+    kernel, stride, dilation = [tuple(c.one_of(1, 1, 2, 3) for _ in range(axes)) for _ in range(3)]
+    padding = tuple(c.one_of(0, 0, 1, 2) for _ in range(axes))
+    size = tuple(
+        max(1, d * (k - 1) + 1 - 2 * p) + c.one_of(0, 1, 2, 5)
+        for k, d, p in zip(kernel, dilation, padding, strict=True)
     )
-    weight = c.operand(c.one_of((groups * outer, inner, *kernel), (groups * outer, inner, *kernel), c.shape()))
-    return x, weight, groups, groups * outer
+    x, weight = c.window((c.one_of(1, 2), groups * inner, *size)), c.window((groups * outer, inner, *kernel))
+    return x, weight, c.one_of(None, c.window((groups * outer,))), stride, padding, dilation, groups
 
 
 def _conv_call(c: Calls, axes: int) -> tuple[Any, ...]:
-    x, weight, groups, out = _parts(c, axes)
-    asked = c.one_of(groups, groups, groups, c.integer())
-    function = ag.conv2d if axes == 2 else ag.conv1d
-    return function, x, weight, _bias(c, out), _step(c), _edge(c), _step(c), asked
+    x, weight, bias, stride, padding, dilation, groups = _right(c, axes)
+    edges = c.one_of(padding, padding, padding, "same", "valid")
+    return spoilt(c, ag.conv2d if axes == 2 else ag.conv1d, x, weight, bias, stride, edges, dilation, groups)
 
 
 def _transposed_call(c: Calls) -> tuple[Any, ...]:
-    x, weight, groups, out = _parts(c, 2)
-    asked = c.one_of(groups, groups, 1, c.integer())
-    return ag.conv_transpose2d, x, weight, _bias(c, out), _step(c), _edge(c), _edge(c), asked, _step(c)
+    groups, inner, outer = c.one_of(1, 1, 2, 3), c.one_of(1, 2), c.one_of(1, 2)
+    kernel, stride, dilation = [tuple(c.one_of(1, 1, 2, 3) for _ in range(2)) for _ in range(3)]
+    x = c.window((c.one_of(1, 2), groups * inner, c.one_of(1, 2, 3), c.one_of(1, 2, 5)))
+    weight = c.window((groups * inner, outer, *kernel))
+    bias = c.one_of(None, c.window((groups * outer,)))
+    return spoilt(c, ag.conv_transpose2d, x, weight, bias, stride, c.one_of(0, 0, 1), 0, groups, dilation)
 
 
 CALLS: Makers = {

@@ -9,7 +9,7 @@ import numpy as np
 import ggmlpy_ag as ag
 
 from .calls import Calls, Makers
-from .conv import _two
+from .conv import spoilt, two
 from .table import Draw, Error, Op, Sample, normal, unary_errors
 
 
@@ -18,10 +18,10 @@ def _windows(
 ) -> list[list[tuple[slice, slice]]]:
     """The parts of the image that lie in each window."""
     (kh, kw), (s, t), (p, q), (d, e) = (
-        _two(kernel),
-        _two(kernel if stride is None else stride),
-        _two(padding),
-        _two(dilation),
+        two(kernel),
+        two(kernel if stride is None else stride),
+        two(padding),
+        two(dilation),
     )
 
     def along(n: int, k: int, step: int, edge: int, spread: int) -> list[slice]:
@@ -42,7 +42,7 @@ def _avg_pool2d(
     x: np.ndarray, kernel_size: Any, stride: Any = None, padding: Any = 0, count_include_pad: bool = True
 ) -> np.ndarray:
     rows = _windows(x, kernel_size, stride, padding)
-    area = np.prod(_two(kernel_size))
+    area = np.prod(two(kernel_size))
     values = [
         [
             x[:, :, a, b].sum((2, 3)) / area if count_include_pad else x[:, :, a, b].mean((2, 3))
@@ -54,7 +54,7 @@ def _avg_pool2d(
 
 
 def _adaptive_avg_pool2d(x: np.ndarray, output_size: Any) -> np.ndarray:
-    out = np.zeros((*x.shape[:2], *_two(output_size)))
+    out = np.zeros((*x.shape[:2], *two(output_size)))
     (h, w), (m, n) = x.shape[2:], out.shape[2:]
     for i in range(m):
         for j in range(n):
@@ -260,30 +260,32 @@ OPS: list[Op] = [
 ]
 
 
-def _image(c: Calls) -> Any:
-    size = tuple(c.one_of(1, 2, 3, 5) for _ in range(4))
-    return c.operand(c.one_of(size, size, size, c.shape()))
+def image(c: Calls) -> ag.Tensor:
+    return c.window((c.one_of(1, 2), c.one_of(1, 3), c.one_of(1, 2, 3, 5, 8), c.one_of(1, 2, 3, 5, 8)))
 
 
-def _size(c: Calls) -> Any:
-    usual = c.one_of(1, 2, 3, (1, 2), [2, 1], (3, 2))
-    return c.one_of(usual, usual, usual, c.integer(), (1, c.integer()), 1.5, None, "x", True, (), (1, 1, 1))
-
-
-def _edge(c: Calls) -> Any:
-    return c.one_of(0, 0, 0, 1, (0, 1), c.integer(), None)
+def _right(c: Calls, x: ag.Tensor) -> tuple[Any, ...]:
+    """Kernel size, stride and padding that fit."""
+    kernel = tuple(c.one_of(*range(1, n + 1)) for n in x.shape[2:])
+    return kernel, c.one_of(None, None, 1, 2, (3, 1)), tuple(c.one_of(0, k // 2) for k in kernel)
 
 
 def _max_call(c: Calls) -> tuple[Any, ...]:
-    return ag.max_pool2d, _image(c), _size(c), c.one_of(None, _size(c)), _edge(c), c.one_of(1, 1, _size(c))
+    x = image(c)
+    return spoilt(c, ag.max_pool2d, x, *_right(c, x), c.one_of(1, 1, 2, (1, 3)))
 
 
 def _average_call(c: Calls) -> tuple[Any, ...]:
-    return ag.avg_pool2d, _image(c), _size(c), c.one_of(None, _size(c)), _edge(c), c.one_of(True, False)
+    x = image(c)
+    return spoilt(c, ag.avg_pool2d, x, *_right(c, x), c.one_of(True, False))
+
+
+def size(c: Calls) -> Any:
+    return c.one_of(1, 2, 3, 7, (1, 2), [2, 1], (8, 5))
 
 
 CALLS: Makers = {
     "max_pool2d": _max_call,
     "avg_pool2d": _average_call,
-    "adaptive_avg_pool2d": lambda c: (ag.adaptive_avg_pool2d, _image(c), _size(c)),
+    "adaptive_avg_pool2d": lambda c: spoilt(c, ag.adaptive_avg_pool2d, image(c), size(c)),
 }

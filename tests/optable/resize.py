@@ -10,8 +10,8 @@ import numpy as np
 import ggmlpy_ag as ag
 
 from .calls import Calls, Makers
-from .conv import _two
-from .pool import _image, _size
+from .conv import spoilt, two
+from .pool import image, size
 from .table import SPECIAL, Draw, Error, Op, Sample, normal, unary_errors
 
 
@@ -21,7 +21,7 @@ def _upsample(
     """Place by place."""
     before = x.shape[2:]
     if size is not None:
-        after = _two(size)
+        after = two(size)
         steps = [n / m for n, m in zip(before, after, strict=True)]
     else:
         factors = scale_factor if isinstance(scale_factor, tuple) else (scale_factor, scale_factor)
@@ -122,9 +122,12 @@ OPS: list[Op] = [
 
 
 def _call(c: Calls) -> tuple[Any, ...]:
-    factor, size = c.one_of((c.one_of(1, 2, 3, 1.5, (2, 1), c.number()), None), (None, _size(c)), (2, 3))
-    mode = c.one_of("nearest", "bilinear", "bilinear", "cubic", None)
-    return ag.upsample, _image(c), factor, size, mode, c.one_of(False, False, True)
+    factor = c.one_of(1, 2, 3, 1.5, (2, 1), c.number())
+    by_factor = c.one_of(True, False)
+    mode = c.one_of("nearest", "bilinear", "bilinear")
+    corners = mode == "bilinear" and c.one_of(True, False)
+    sizes = (factor, None) if by_factor else (None, size(c))
+    return spoilt(c, ag.upsample, image(c), *sizes, mode, corners)
 
 
 CALLS: Makers = {"upsample": _call}

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ggmlpy_ag.backend import primitives as prim
-from ggmlpy_ag.backend.array import BFLOAT, FLOAT, HALF, INT, from_bfloat
+from ggmlpy_ag.backend.array import BFLOAT, FLOAT, HALF, INT, from_bfloat, to_bfloat
 
 from .table import (
     GREATEST,
@@ -21,7 +21,6 @@ from .table import (
     halves,
     normal,
     patterns,
-    to_bfloat,
 )
 
 NAN, INF = math.nan, math.inf
@@ -89,7 +88,9 @@ TO_INT = Entry(
     differences=[
         # the same here, but neither C nor GLSL says what it is: an ARM processor, or a GPU, has the nearest integer
         Difference(
-            "beyond int32", Sample((floats(NAN, INF, LIMIT, -2.0 * LIMIT),)), *2 * [np.full(4, -LIMIT, np.int32)],
+            "beyond int32",
+            Sample((floats(NAN, INF, LIMIT, -2.0 * LIMIT),)),
+            *2 * [np.full(4, -LIMIT, np.int32)],
         ),
     ],  # fmt: skip
     laid=[Sample(((2, 3, 5, 7),))],

@@ -133,7 +133,12 @@ UNARY = [
     _unary(
         prim.ELU,
         _wide(lambda x: np.where(x > 0, x, np.expm1(x))),
-        Difference("small operands", Sample((floats(-1e-5, -1e-8),)), floats(-9.99995e-6, -1e-8), floats(-1.001358e-5, -5.9604645e-8)),
+        Difference(
+            "small operands",
+            Sample((floats(-1e-5, -1e-8),)),
+            floats(-9.99995e-6, -1e-8),
+            floats(-1.001358e-5, -5.9604645e-8),
+        ),
         rtol=1e-6,
         atol=2e-7,
     ),
@@ -145,7 +150,13 @@ UNARY = [
 
 def _binary(primitive: Primitive, numpy: np.ufunc) -> Entry:
     shapes = [(s, s) for s in SHAPES]
-    shapes += [((3, 31), (31,)), ((3, 31), (3, 1)), ((3, 31), ()), ((2, 3, 5, 7), (3, 1, 7)), ((2, 3, 5, 7), (2, 1, 5, 1))]
+    shapes += [
+        ((3, 31), (31,)),
+        ((3, 31), (3, 1)),
+        ((3, 31), ()),
+        ((2, 3, 5, 7), (3, 1, 7)),
+        ((2, 3, 5, 7), (2, 1, 5, 1)),
+    ]
     large = [(s, s) for s in LARGE] + [(s, s[-1:]) for s in LARGE] + [(s, (*s[:-1], 1)) for s in LARGE]
     return Entry(
         primitive=primitive,

@@ -47,8 +47,15 @@ REPEAT = Entry(
     large=[
         _repeated(source, shape)
         for source, shape in (
-            ((1,), (MANY,)), ((2, 1), (2, MANY)), ((1, 3), (MANY, 3)), ((1, 2, 3), (MANY, 2, 3)), ((), (70, 10, 10, 10)),
-            ((1, 2, 1, 3), (MANY, 2, 1, 3)), ((MANY, 1), (MANY, 3)), ((MANY, 2), (2 * MANY, 2)), ((3, MANY), (6, MANY)),
+            ((1,), (MANY,)),
+            ((2, 1), (2, MANY)),
+            ((1, 3), (MANY, 3)),
+            ((1, 2, 3), (MANY, 2, 3)),
+            ((), (70, 10, 10, 10)),
+            ((1, 2, 1, 3), (MANY, 2, 1, 3)),
+            ((MANY, 1), (MANY, 3)),
+            ((MANY, 2), (2 * MANY, 2)),
+            ((3, MANY), (6, MANY)),
         )
     ],  # fmt: skip
     laid=[_repeated((2, 3, 5, 7), (2, 6, 5, 14))],
@@ -56,7 +63,9 @@ REPEAT = Entry(
 
 DIAG = Entry(
     primitive=prim.DIAG,
-    numpy=lambda x: np.where(np.eye(x.shape[-1], dtype=bool), x.reshape((*x.shape[:-2], 1, x.shape[-1])), np.float32(0)),
+    numpy=lambda x: np.where(
+        np.eye(x.shape[-1], dtype=bool), x.reshape((*x.shape[:-2], 1, x.shape[-1])), np.float32(0)
+    ),
     samples=[Sample((s,)) for s in ((1,), (3,), (31,), (257,), (1, 33), (3, 1, 5), (2, 3, 1, 7))],
     large=[Sample((s,)) for s in ((3000,), (MANY, 1, 2), (MANY, 1, 1, 3))],
     laid=[Sample(((2, 3, 1, 7),))],
@@ -66,9 +75,7 @@ _TRIANGLES = (np.triu, lambda x: np.triu(x, 1), np.tril, lambda x: np.tril(x, -1
 TRI = Entry(
     primitive=prim.TRI,
     numpy=lambda x, kind: _TRIANGLES[kind](x),
-    samples=[
-        Sample((s,), (kind,)) for s in ((1, 1), (3, 3), (31, 31), (257, 257), (2, 3, 5, 5)) for kind in range(4)
-    ],
+    samples=[Sample((s,), (kind,)) for s in ((1, 1), (3, 3), (31, 31), (257, 257), (2, 3, 5, 5)) for kind in range(4)],
     large=[Sample((s,), (2,)) for s in ((2000, 2000), (MANY, 2, 2), (MANY, 1, 2, 2))],
     edges=[Sample((np.full((3, 3), v, np.float32),), (k,)) for v in (np.nan, np.inf, -0.0) for k in (0, 2)],
     laid=[Sample(((2, 3, 5, 5),), (2,))],
@@ -87,7 +94,8 @@ def _padded(shape: tuple[int, ...], before: int, after: int) -> Sample:
 PAD = Entry(
     primitive=prim.PAD,
     numpy=_pad,
-    samples=[_padded(s, *w) for s in SHAPES if s for w in ((0, 0), (1, 0), (0, 2), (3, 5))] + [_padded((3, 5), 31, 257)],
+    samples=[_padded(s, *w) for s in SHAPES if s for w in ((0, 0), (1, 0), (0, 2), (3, 5))]
+    + [_padded((3, 5), 31, 257)],
     large=[_padded(s, 1, 2) for s in LARGE] + [_padded((1,), MANY, MANY)],
     edges=[Sample((np.float32([np.nan, np.inf, -0.0]),), (2, 1, 0, 0, 0, 0, 0, 0))],
     laid=[_padded((2, 3, 5, 7), 1, 2)],
@@ -113,49 +121,6 @@ ARANGE = Entry(
     numpy=lambda n: np.arange(n, dtype=np.float32),
     samples=[Sample((), (n,)) for n in (1, 3, 31, 33, 257, 511, 512, 513)],
     large=[Sample((), (n,)) for n in (MANY, 1 << 24)],
-)
-
-
-def _im2col(
-    x: np.ndarray, channels: int, kernel: tuple[int, int], s0: int, s1: int, p0: int, p1: int, d0: int, d1: int
-) -> np.ndarray:
-    kh, kw = kernel
-    x = np.pad(x, ((0, 0), (0, 0), (p1, p1), (p0, p0)))
-    windows = np.lib.stride_tricks.sliding_window_view(x, (d1 * (kh - 1) + 1, d0 * (kw - 1) + 1), (2, 3))
-    picked = windows[:, :, ::s1, ::s0, ::d1, ::d0].transpose(0, 2, 3, 1, 4, 5)
-    return picked.reshape(*picked.shape[:3], channels * kh * kw)
-
-
-def _image(
-    shape: tuple[int, int, int, int],
-    kernel: tuple[int, int] = (2, 2),
-    stride: tuple[int, int] = (1, 1),
-    padding: tuple[int, int] = (0, 0),
-    dilation: tuple[int, int] = (1, 1),
-) -> Sample:
-    return Sample((shape,), (shape[1], kernel, *stride, *padding, *dilation))
-
-
-IM2COL = Entry(
-    primitive=prim.IM2COL,
-    numpy=_im2col,
-    samples=[
-        _image((1, 1, 1, 1), (1, 1)),
-        _image((2, 3, 5, 7), (3, 2)),
-        _image((2, 3, 5, 7), (5, 7)),
-        _image((2, 3, 5, 7), (3, 2), stride=(2, 3)),
-        _image((2, 3, 5, 7), (3, 2), padding=(2, 1)),
-        _image((2, 3, 5, 7), (2, 3), padding=(1, 2), dilation=(3, 2)),
-        _image((2, 3, 5, 7), (2, 2), stride=(3, 2), padding=(4, 5), dilation=(2, 1)),
-        _image((3, 33, 31, 3), (3, 3), padding=(1, 1)),
-        _image((1, 1000, 4, 4), (3, 3)),
-    ],
-    large=[
-        _image((MANY, 1, 1, 2), (1, 2)), _image((1, MANY, 2, 2)), _image((1, 1, MANY, 2), (1, 2)),
-        _image((1, 1, 2, MANY), (2, 1)),
-    ],  # fmt: skip
-    edges=[Sample((np.full((1, 1, 3, 3), v, np.float32),), (1, (2, 2), 1, 1, 1, 1, 1, 1)) for v in (np.nan, -0.0)],
-    laid=[_image((2, 3, 5, 7), (3, 2), padding=(1, 1))],
 )
 
 
@@ -192,4 +157,4 @@ ACC = Entry(
     laid=[_added((4, 6, 10, 14), (2, 3, 5, 7), 1), _added((66, 62), (33, 31), 3)],
 )  # fmt: skip
 
-ENTRIES = [COPY, REPEAT, DIAG, TRI, PAD, CONCAT, ARANGE, IM2COL, ACC]
+ENTRIES = [COPY, REPEAT, DIAG, TRI, PAD, CONCAT, ARANGE, ACC]

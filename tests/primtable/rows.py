@@ -1,4 +1,4 @@
-"""Primitives that work along rows: sums, greatest values, order, rows by index."""
+"""Primitives about rows: their greatest values, their order, and rows by index."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from ggmlpy_ag.backend import primitives as prim
-from ggmlpy_ag.backend.array import FLOAT, INT
+from ggmlpy_ag.backend.array import INT
 
 from .casts import widened
 from .table import (
     GREATEST,
-    LARGE,
     LLVMPIPE,
     MANY,
     SHAPES,
@@ -27,13 +26,8 @@ from .table import (
 )
 
 NAN, INF = math.nan, math.inf
-ODD_ROWS = floats([0, 1, 2], [NAN, 1, 2], [INF, 1, 2], [-INF, INF, 0], [-INF, 0, -INF], [3e38, -3e38, 0], [1e-40, 0, 0])
 ROWS = tuple(shape for shape in SHAPES if shape)
 MATRICES = ((1, 1), (1, 3), (3, 1), (31, 33), (5, 257), (2, 1025), (3, 5000))
-
-
-def _ones(*shape: int) -> np.ndarray:
-    return np.ones(shape, np.float32)
 
 
 def _last(*shape: int) -> np.ndarray:
@@ -41,115 +35,6 @@ def _last(*shape: int) -> np.ndarray:
     x = np.zeros(shape, np.float32)
     x[..., -1] = 1
     return x
-
-
-# ---------------------------------------------------------------- sums
-
-SUM_ROWS = Entry(
-    primitive=prim.SUM_ROWS,
-    numpy=lambda x: x.sum(-1, keepdims=True, dtype=np.float64),
-    samples=[Sample((s,)) for s in (*ROWS, (3, 5000))],
-    large=[Sample((s,)) for s in LARGE],
-    edges=[Sample((ODD_ROWS,))],
-    differences=[
-        Difference("600,000 columns", Sample((_ones(1, 600_000),)), floats([600_000]), floats([131_070]), LLVMPIPE),
-    ],
-    laid=[Sample(((2, 3, 5, 7),))],
-    rtol=2e-6,
-    sums=True,
-)
-
-SUM_MIDDLE = Entry(
-    primitive=prim.SUM_MIDDLE,
-    numpy=lambda x, inner, outer: x.sum(1, keepdims=True, dtype=np.float64),
-    samples=[
-        Sample(((o, n, i),), (i, o))
-        for o, n, i in ((1, 1, 1), (1, 3, 1), (1, 257, 3), (31, 33, 2), (3, 1, 31), (2, 255, 257), (5, 256, 1))
-    ],
-    large=[Sample(((o, n, i),), (i, o)) for o, n, i in ((3, 2, MANY), (MANY, 3, 2), (1, 20_000, 3), (MANY, 1, 2))],
-    edges=[Sample((ODD_ROWS.T.reshape(1, 3, 7).copy(),), (7, 1))],
-    differences=[
-        Difference("70,000 rows", Sample((_ones(1, MANY, 1),), (1, 1)), floats([[MANY]]), floats([[21_845]]), LLVMPIPE),
-    ],
-    laid=[Sample(((3, 33, 5),), (5, 3))],
-    rtol=1e-5,
-    sums=True,
-)
-
-CUMSUM = Entry(
-    primitive=prim.CUMSUM,
-    numpy=lambda x: x.cumsum(-1, dtype=np.float64),
-    samples=[Sample((s,)) for s in (*ROWS, (2, 1025), (3, 4097), (1, 20_001))],
-    large=[Sample((s,)) for s in ((3, MANY), (66_000, 3), (33_000, 1, 2, 3))],
-    edges=[Sample((ODD_ROWS,)), Sample((floats(1, INF, 2, -INF, 3, NAN, 4),))],
-    laid=[Sample(((2, 3, 5, 7),))],
-    rtol=3e-6,
-    sums=True,
-)
-
-
-def _softmax(x: np.ndarray) -> np.ndarray:
-    powers = np.exp(x - x.max(-1, keepdims=True).astype(np.float64))
-    return powers / powers.sum(-1, keepdims=True)
-
-
-_faint = Sample((floats([0, -88, -103]),))
-SOFTMAX = Entry(
-    primitive=prim.SOFTMAX,
-    numpy=_softmax,
-    samples=[Sample((s,)) for s in (*ROWS, (2, 1025), (1, 16_384), (2, 16_385))],  # from 1025, 16385 on other kernels
-    large=[Sample((s,)) for s in ((3, MANY), (66_000, 3), (33_000, 1, 2, 3))],
-    edges=[Sample((ODD_ROWS,)), Sample((floats([-INF] * 3, [GREATEST] * 3, [1e30, -1e30, 0]),))],
-    differences=[
-        Difference("parts below 2**-126", _faint, _softmax(_faint.arrays()[0]).astype(np.float32), floats([1, 0, 0])),
-    ],
-    laid=[Sample(((2, 3, 5, 7),))],
-    rtol=2e-6,
-    atol=1e-9,
-)
-
-
-SOFTMAX_MASKED = Entry(
-    primitive=prim.SOFTMAX_MASKED,
-    numpy=lambda x, mask: _softmax(x + mask),
-    samples=[
-        Sample((a, mask))
-        for a, mask in (
-            ((1, 1, 1, 1), (1, 1, 1, 1)), ((1, 1, 3, 31), (1, 1, 3, 31)), ((2, 3, 5, 7), (2, 3, 5, 7)),
-            ((2, 3, 5, 257), (1, 1, 5, 257)), ((2, 3, 5, 33), (2, 1, 5, 33)), ((2, 3, 5, 33), (1, 3, 5, 33)),
-            ((1, 2, 3, 1025), (1, 1, 3, 1025)), ((1, 2, 3, 16_385), (1, 1, 3, 16_385)),
-        )
-    ],  # fmt: skip
-    large=[
-        Sample((a, mask))
-        for a, mask in (
-            ((1, 1, 3, MANY), (1, 1, 3, MANY)), ((1, 1, 66_000, 3), (1, 1, 66_000, 3)), ((33_000, 2, 1, 3), (1, 1, 1, 3)),
-        )
-    ],  # fmt: skip
-    edges=[
-        Sample((ODD_ROWS[None, None], floats(*[[0, -INF, 0]] * len(ODD_ROWS))[None, None])),
-        Sample((np.ones((1, 1, 3, 3), np.float32), floats([-INF, -INF, -INF], [0, -INF, 1], [NAN, 0, 0])[None, None])),
-    ],
-    laid=[Sample(((2, 3, 5, 7), (1, 1, 5, 7)))],
-    rtol=2e-6,
-    atol=1e-9,
-)
-
-
-def _rms_norm(x: np.ndarray, eps: float) -> np.ndarray:
-    wide = x.astype(np.float64)
-    return wide / np.sqrt((wide**2).mean(-1, keepdims=True) + np.float32(eps))
-
-
-RMS_NORM = Entry(
-    primitive=prim.RMS_NORM,
-    numpy=_rms_norm,
-    samples=[Sample((s,), (1e-5,)) for s in (*ROWS, (2, 1025))] + [Sample(((3, 31),), (eps,)) for eps in (0.0, 1.0)],
-    large=[Sample((s,), (1e-5,)) for s in ((3, MANY), (2000, 3), (2000, 1, 3), (2000, 1, 1, 3))],  # a row takes a millisecond
-    edges=[Sample((floats([NAN, 1, 2], [0, 0, 0], [1e-30, 0, 0], [1e18, -1e18, 0]),), (1e-5,))],
-    laid=[Sample(((2, 3, 5, 7),), (1e-5,))],
-    rtol=2e-6,
-)
 
 
 # ---------------------------------------------------------------- greatest, and order
@@ -186,9 +71,7 @@ ARGMAX = Entry(
     differences=[
         Difference("ties", Sample((_ties,)), np.int32([4, 4, 4, 4]), np.int32([4, 0, 0, 4])),
         Difference("NaN, and -inf alone", Sample((_odd,)), np.int32([2, 1, 1, 0, 2]), np.int32([0, 0, 1, 0, 0])),
-        Difference(
-            "600,000 columns", Sample((_last(1, 600_000),)), np.int32([599_999]), np.int32([0]), LLVMPIPE
-        ),
+        Difference("600,000 columns", Sample((_last(1, 600_000),)), np.int32([599_999]), np.int32([0]), LLVMPIPE),
     ],
     laid=[Sample(((31, 33),))],
 )
@@ -197,7 +80,7 @@ ARGMAX = Entry(
 def _shuffled(*shape: int) -> np.ndarray:
     """Rows without equal elements."""
     ordered = np.broadcast_to(np.arange(shape[-1], dtype=np.float32), shape)
-    return np.random.default_rng(0).permuted(ordered, axis=-1)
+    return np.ascontiguousarray(np.random.default_rng(0).permuted(ordered, axis=-1))
 
 
 _even = np.resize(floats(2, 1), 7)
@@ -241,7 +124,8 @@ GET_ROWS = Entry(
             ((3, 5, 31), (3, 7)),
             ((2, 3, 5, 7), (2, 3, 33)),
         )
-    ] + [Sample((patterns(t, 3, 3001), _index(5, below=3))) for t in TYPES if t is not INT],
+    ]
+    + [Sample((patterns(t, 3, 3001), _index(5, below=3))) for t in TYPES if t is not INT],
     large=[
         Sample((normal(MANY, 3), _index(MANY, below=MANY))),
         Sample(((3, MANY), _index(5, below=3))),
@@ -283,14 +167,18 @@ GET_ROWS_BACK = Entry(
     edges=[Sample((floats([INF], [1], [-INF], [NAN], [-0.0]), np.int32([0, 0, 1, 2, 3])), (5, 1))],
     differences=[
         Difference(
-            "70,000 rows", Sample((_ones(MANY, 1), np.zeros(MANY, np.int32)), (2, 1)), floats([MANY], [0]),
-            floats([65_535], [0]), LLVMPIPE,
+            "70,000 rows",
+            Sample((np.ones((MANY, 1), np.float32), np.zeros(MANY, np.int32)), (2, 1)),
+            floats([MANY], [0]),
+            floats([65_535], [0]),
+            LLVMPIPE,
         ),  # fmt: skip
     ],
     laid=[Sample(((31, 33), _index(31, below=5)), (5, 33))],
     rtol=1e-5,
     sums=True,
 )
+
 
 def _set_rows(rows: np.ndarray, index: np.ndarray, batches: int, n: int, columns: int) -> np.ndarray:
     out = np.empty_like(rows)
@@ -306,17 +194,17 @@ SET_ROWS = Entry(
     primitive=prim.SET_ROWS,
     numpy=_set_rows,
     samples=[
-        Sample((s, _orders(*s[:2])), s) for s in ((1, 1, 1), (1, 3, 31), (1, 257, 33), (3, 31, 1), (2, 33, 257), (5, 2, 3))
+        Sample((s, _orders(*s[:2])), s)
+        for s in ((1, 1, 1), (1, 3, 31), (1, 257, 33), (3, 31, 1), (2, 33, 257), (5, 2, 3))
     ],
     large=[Sample((s, _orders(*s[:2])), s) for s in ((1, 3, MANY), (1, MANY, 3), (MANY, 2, 3))],
     edges=[Sample((floats([[INF], [NAN], [-0.0], [1e-40]]), _orders(1, 4)), (1, 4, 1))],
     laid=[Sample(((3, 33, 31), _orders(3, 33)), (3, 33, 31))],
     # the second operand must stay a permutation
-    ways=(("packed", "window", "cut", "every second row", "every second matrix", "first two swapped"),
-          ("packed", "window", "cut", "every second row", "misaligned", "every second column", "transposed")),  # fmt: skip
+    ways=(
+        ("packed", "window", "cut", "every second row", "every second matrix", "first two swapped"),
+        ("packed", "window", "cut", "every second row", "misaligned", "every second column", "transposed"),
+    ),  # fmt: skip
 )
 
-ENTRIES = [
-    SUM_ROWS, SUM_MIDDLE, CUMSUM, SOFTMAX, SOFTMAX_MASKED, RMS_NORM, ROW_MAX, ARGMAX, ARGSORT, GET_ROWS, GET_ROWS_BACK,
-    SET_ROWS,
-]  # fmt: skip
+ENTRIES = [ROW_MAX, ARGMAX, ARGSORT, GET_ROWS, GET_ROWS_BACK, SET_ROWS]

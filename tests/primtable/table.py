@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ggmlpy_ag.backend.array import BFLOAT, FLOAT, HALF, INT, from_bfloat, to_bfloat
+from ggmlpy_ag.backend.array import BFLOAT, FLOAT, HALF, INT, from_bfloat
 from ggmlpy_ag.backend.primitives import Primitive
 
 MANY = 70_000  # more than the 65,535 workgroups a Vulkan device need not exceed
 TINY = 2.0**-126  # the least normal float32: results below it may be flushed to 0 on Vulkan
+TYPES = (FLOAT, HALF, BFLOAT, INT)
 LEAST = 2.0**-149
 GREATEST = float(np.finfo(np.float32).max)
 LLVMPIPE = "llvmpipe Mesa 22."  # whose shaders' loops end, silently, after 65,535 rounds
@@ -167,11 +168,3 @@ def patterns(dtype: np.dtype, *shape: int) -> np.ndarray:
 def halves(x: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         return x.astype(np.float16)
-
-
-TYPES = (FLOAT, HALF, BFLOAT, INT)
-
-__all__ = [
-    "GREATEST", "LARGE", "LEAST", "LLVMPIPE", "MANY", "SHAPES", "SPECIAL", "TINY", "TYPES", "Difference", "Entry",
-    "Sample", "floats", "halves", "integers", "normal", "patterns", "same", "to_bfloat",
-]  # fmt: skip
