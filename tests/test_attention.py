@@ -72,6 +72,14 @@ def test_long_rows_of_which_most_is_hidden(device: str) -> None:
     np.testing.assert_allclose(out[0, 1], v[0, 5], 1e-6)
 
 
+@pytest.mark.parametrize("low", [0.0, -200.0, -np.inf])
+def test_the_softmax_of_a_long_row_with_one_great_element(low: float, device: str) -> None:
+    x = np.full((2, 20_000), low, np.float32)
+    x[0, 15_000], x[1, 100] = 200.0, -1.0
+    expected = np.exp(x - x.max(1, keepdims=True).astype(np.float64))
+    np.testing.assert_allclose(ag.softmax(x).numpy(), expected / expected.sum(1, keepdims=True), 2e-6, 1e-30)
+
+
 @pytest.mark.parametrize("scale", [1e-3, 30.0])
 def test_large_and_small_scores(scale: float, device: str) -> None:
     q, k, v = normal(2, 7, 8), normal(2, 9, 8), normal(2, 9, 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -152,7 +151,6 @@ def test_an_elementwise_result_is_written_over_its_operand(device: str, entry: E
         result = record(entry, operands, values, sample.parameters)
         size = made.storage.block_bytes
         del operands, made
-        gc.collect()
         here.pool.reset_peaks()
         before = here.pool.stats().live
         here.graph.run()

@@ -17,7 +17,7 @@ from .base import check_dims
 from .join import pad
 from .moving import flipped, joined_bounds
 from .rearrange import flip
-from .select import _taken as taken
+from .select import taken
 from .shape import reshape
 
 

@@ -21,7 +21,7 @@ from .order import LARGEST
 from .reduce import _sum, mean
 from .resize import LARGEST_MATRIX, enlarged, weighted
 from .shape import reshape
-from .windows import Pair, averaged, check_plane, pair, pooled, positions
+from .windows import Pair, averaged, check_plane, flag, pair, pooled, positions
 
 LARGEST_KERNEL = 1 << 15  # elements; a loop in a shader of Mesa's llvmpipe ends, silently, after 65,535 rounds
 LARGEST_EXTENT = 1 << 23  # places on an axis; ggml counts windows in float32
@@ -96,7 +96,8 @@ def avg_pool2d(
 
     Raises:
         ValueError: not four dimensions, a kernel larger than the padded image, a padding of more than half of it, a
-        step below 1, or a padded plane of more than 2**24 places. TypeError: a step that is no integer.
+        step below 1, or a padded plane of more than 2**24 places. TypeError: a step that is no integer, a
+        `count_include_pad` that is no bool.
 
     >>> ag.avg_pool2d([[[[1.0, 5.0, 2.0, 0.0], [3.0, 7.0, 5.0, 1.0]]]], 2).tolist()
     [[[[4.0, 2.0]]]]
@@ -104,7 +105,8 @@ def avg_pool2d(
     op = "avg_pool2d"
     (x,) = floats(op, x)
     frame = _frame(op, x, kernel_size, stride, padding, 1)
-    return _average(op, x, frame, bool(count_include_pad) or frame.padding == (0, 0))
+    counted = flag(op, "count_include_pad", count_include_pad)
+    return _average(op, x, frame, counted or frame.padding == (0, 0))
 
 
 def adaptive_avg_pool2d(x: TensorLike, output_size: int | Pair) -> Tensor:

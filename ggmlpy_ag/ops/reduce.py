@@ -10,7 +10,7 @@ from ..backend.array import FLOAT, Array, Shape
 from ..tape import GradFn, record
 from ..tensor import Axes, Tensor, TensorLike
 from . import base
-from .base import check_dims, floats, int_shape, packed, result, scaled, some_axes, wide
+from .base import any_type, check_dims, floats, int_shape, packed, result, scaled, some_axes, wide
 
 LONGEST_SUM = 256  # float32 values added one after another; longer sums are made of such parts
 
@@ -73,7 +73,7 @@ def broadcast_to(x: TensorLike, shape: Shape) -> Tensor:
     """Repeat to a shape that NumPy broadcasts `x` to.
 
     Args:
-        x: float32, float16 or bfloat16, any shape.
+        x: any shape and type.
         shape: at most four extents; each is that of `x`, or anything where that is 1 or missing.
 
     Raises:
@@ -82,7 +82,7 @@ def broadcast_to(x: TensorLike, shape: Shape) -> Tensor:
     >>> ag.broadcast_to([1.0, 2.0], (2, 2)).tolist()
     [[1.0, 2.0], [1.0, 2.0]]
     """
-    (x,) = floats("broadcast_to", x)
+    x = any_type("broadcast_to", x)
     shape = int_shape("broadcast_to", shape)
     check_dims("broadcast_to", shape)
     before = x.shape

@@ -14,7 +14,7 @@ from ..tensor import Tensor, TensorLike
 from . import base, linalg
 from .base import floats, number, packed, result, scaled, wide
 from .moving import picked
-from .windows import Pair, averaged, check_plane, pair
+from .windows import Pair, averaged, check_plane, flag, pair
 
 LARGEST_MATRIX = 1 << 24  # elements of the weights that one axis is interpolated with
 
@@ -45,7 +45,7 @@ def upsample(
 
     Raises:
         ValueError: not four dimensions, an empty result, no size or two, another mode, a plane of more than 2**24
-        places, or more than 2**24 products of an old and a new extent for "bilinear". TypeError: no numbers.
+        places, or more than 2**24 products of an old and a new extent for "bilinear". TypeError: no numbers, or no bool.
 
     >>> ag.upsample([[[[1.0, 2.0]]]], 2).tolist()
     [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
@@ -56,9 +56,10 @@ def upsample(
     (x,) = floats(op, x)
     if x.ndim != 4:
         raise ValueError(f"{op}: x must be (n, channels, h, w), not {x.shape}")
-    if mode not in ("nearest", "bilinear"):
+    if not isinstance(mode, str) or mode not in ("nearest", "bilinear"):
         raise ValueError(f'{op}: mode must be "nearest" or "bilinear", not {mode!r}')
-    if align_corners and mode != "bilinear":
+    corners = flag(op, "align_corners", align_corners)
+    if corners and mode != "bilinear":
         raise ValueError(f'{op}: align_corners goes with mode="bilinear" only')
     if (scale_factor is None) == (size is None):
         raise ValueError(f"{op}: give scale_factor or size, one of them, not {scale_factor!r} and {size!r}")
@@ -71,7 +72,7 @@ def upsample(
         steps = (1.0 / factors[0], 1.0 / factors[1])
     check_plane(op, after)
     if mode == "bilinear":
-        weights = [_bilinear(op, n, m, s, bool(align_corners)) for n, m, s in zip(before, after, steps, strict=True)]
+        weights = [_bilinear(op, n, m, s, corners) for n, m, s in zip(before, after, steps, strict=True)]
         return weighted(op, x, *weights)
     if all(m % n == 0 and s in (0.0, n / m) for n, m, s in zip(before, after, steps, strict=True)):
         return enlarged(op, x, (after[0] // before[0], after[1] // before[1]))

@@ -48,7 +48,7 @@ def take(x: TensorLike, indices: Any, axis: int = 0) -> Tensor:
     axis = one_axis("take", axis, x.ndim)
     index = Tensor(base.indices("take", indices, x.shape[axis], x._array.device))
     check_dims("take", (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-    return _taken("take", x, index, axis)
+    return taken("take", x, index, axis)
 
 
 def embedding(indices: Any, weight: TensorLike) -> Tensor:
@@ -74,10 +74,10 @@ def embedding(indices: Any, weight: TensorLike) -> Tensor:
         raise ValueError(f"embedding: weight must be (n, columns), not {weight.shape}")
     index = Tensor(base.indices("embedding", indices, weight.shape[0], weight._array.device))
     check_dims("embedding", (*index.shape, weight.shape[1]))
-    return _taken("embedding", weight, index, 0)
+    return taken("embedding", weight, index, 0)
 
 
-def _taken(op: str, x: Tensor, index: Tensor, axis: int) -> Tensor:
+def taken(op: str, x: Tensor, index: Tensor, axis: int) -> Tensor:
     before = x.shape
     outer, n, inner = prod(before[:axis]), before[axis], prod(before[axis + 1 :])
     picked = rows.pick(base.reshaped(x._array, (outer, n, inner)), _repeated(index, outer))
@@ -90,7 +90,7 @@ def _put(g: Tensor, index: Tensor, axis: int, shape: Shape) -> Tensor:
     outer, n, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     slices = base.reshaped(wide(g), (outer, index.size, inner))
     out = result(add_up(slices, _repeated(index, outer), n).reshaped(shape), g)
-    return record("take", out, (g,), lambda gg: (_taken("take", gg, index, axis),))
+    return record("take", out, (g,), lambda gg: (taken("take", gg, index, axis),))
 
 
 def _repeated(index: Tensor, times: int) -> Array:

@@ -36,6 +36,13 @@ def pair(op: str, name: str, value: Any, least: int, count: int = 2) -> Pair:
     return (int(first) if count == 2 else least, int(last))
 
 
+def flag(op: str, name: str, value: Any) -> bool:
+    """True or False. Raises TypeError for anything else."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{op}: {name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def positions(size: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
     """How many windows fit on an axis; less than 1 where the kernel is larger than the padded axis."""
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1

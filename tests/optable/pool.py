@@ -222,6 +222,11 @@ OPS: list[Op] = [
         ],
         errors=[
             *_window_errors("avg_pool2d", ag.avg_pool2d),
+            Error(
+                lambda m: ag.avg_pool2d(m(1, 1, 2, 2), 2, count_include_pad=1),
+                TypeError,
+                ("avg_pool2d", "count_include_pad"),
+            ),
             Error(lambda m: ag.avg_pool2d(m(1, 1, 1, 40000), (1, 40000)), ValueError, ("avg_pool2d", "40000", "2**15")),
         ],
         sums=True,

@@ -10,7 +10,7 @@ import numpy as np
 import ggmlpy_ag as ag
 
 from .calls import Makers
-from .table import Draw, Error, Op, Sample, axes_errors, normal, unary_errors
+from .table import Draw, Error, Op, Sample, axes_errors, normal, unary_errors, wrong_operands
 
 
 def _torch_sum(name: str) -> Callable[..., Any]:
@@ -113,7 +113,7 @@ OPS: list[Op] = [
         ],
         generate=_broadcast,
         errors=[
-            *unary_errors("broadcast_to", lambda x: ag.broadcast_to(x, (2, 3))),
+            *wrong_operands("broadcast_to", lambda x: ag.broadcast_to(x, (2, 3)), lambda m: m(2, 3), ints=False),
             Error(lambda m: ag.broadcast_to(m(3), (4,)), ValueError, ("broadcast_to", "(3,)", "(4,)")),
             Error(lambda m: ag.broadcast_to(m(2, 3), (3,)), ValueError, ("broadcast_to", "(2, 3)", "(3,)")),
             Error(lambda m: ag.broadcast_to(m(1), (0,)), ValueError, ("broadcast_to", "(0,)")),

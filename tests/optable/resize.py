@@ -91,6 +91,8 @@ OPS: list[Op] = [
         ],
         errors=[
             *unary_errors("upsample", lambda x: ag.upsample(x, 2)),
+            Error(lambda m: ag.upsample(m(1, 1, 3, 3), 2, align_corners=[]), TypeError, ("upsample", "align_corners")),
+            Error(lambda m: ag.upsample(m(1, 1, 3, 3), 2, mode=np.ones(2)), ValueError, ("upsample", "mode")),
             Error(lambda m: ag.upsample(m(2, 3, 3), 2), ValueError, ("upsample", "(2, 3, 3)", "(n, channels, h, w)")),
             Error(lambda m: ag.upsample(m(1, 1, 3, 3)), ValueError, ("upsample", "scale_factor or size")),
             Error(lambda m: ag.upsample(m(1, 1, 3, 3), 2, 6), ValueError, ("upsample", "one of them")),
