@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -189,7 +190,7 @@ def kept(op: Op) -> Kept | None:
         out = op.call(*measure.tensors(sample), **sample.options)
         here = measure.kept_bytes(tape)
     ag.zero_grad()
-    terms = [f"{factor:g} {name}" for factor, name in zip(op.keeps, ("operands", "result"), strict=True) if factor]
+    terms = [f"{factor:g} x {name}" for factor, name in zip(op.keeps, ("operands", "result"), strict=True) if factor]
     stated = " + ".join(terms) or "nothing"
     return Kept(op.name, stated, 4 * sample.size, out.nbytes, here, _kept_by_pytorch(op, sample))
 
@@ -283,6 +284,7 @@ def main() -> int:
         devices = [ag.device(name).name for name in options.device or [d.name for d in reversed(ag.devices())]]
     except ValueError as error:
         parser.error(str(error))
+    warnings.filterwarnings("ignore", "Using padding='same' with even kernel")  # PyTorch's, on its own speed
     chosen = [op for op in OPS if not options.op or op.name in options.op]
     rows = []
     for device in devices:

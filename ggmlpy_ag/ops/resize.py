@@ -29,7 +29,7 @@ def upsample(
     """An image in another size, larger or smaller, as `torch.nn.functional.interpolate` has it.
 
     Places lie in the middle of squares: place i of n' comes from (i + 1/2) n / n' - 1/2. "nearest" copies place
-    floor(i n / n'). "bilinear" takes the mean of the four places around, weighted by distance; it is two products with
+    floor(i n / n'), computed in float32. "bilinear" takes the mean of the four places around, weighted by distance; it is two products with
     constant matrices, so that an infinity or a NaN makes NaN of the rows and columns that cross there.
 
     Args:
@@ -45,7 +45,7 @@ def upsample(
 
     Raises:
         ValueError: not four dimensions, an empty result, no size or two, another mode, a plane of more than 2**24
-        places, or more than 2**24 products of an old and a new extent for "bilinear". TypeError: no numbers, or no bool.
+        places, or more than 2**24 products of an old and a new extent for "bilinear". TypeError: no numbers, no bool.
 
     >>> ag.upsample([[[[1.0, 2.0]]]], 2).tolist()
     [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
@@ -148,7 +148,10 @@ def _nearest(op: str, x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tenso
 
 def _places(n: int, m: int, step: float) -> np.ndarray:
     """For each of m places the one of n that it copies; `step` is n / m, or given by a scale factor."""
-    return np.asarray(np.minimum(np.floor(np.arange(m) * (step or n / m)), n - 1), np.int32)
+    if n == m:
+        return np.arange(n, dtype=np.int32)
+    scale = np.float32(step) if step else np.float32(n) / np.float32(m)  # PyTorch rounds to float32 here
+    return np.asarray(np.minimum(np.floor(np.arange(m, dtype=np.float32) * scale), n - 1), np.int32)
 
 
 def _chosen(places: np.ndarray, n: int) -> np.ndarray:
