@@ -1,4 +1,4 @@
-"""Every operation on every device: values, gradients, layouts, special values, errors. The calls are in optable.py."""
+"""Every operation on every device: values, gradients, layouts, special values, types. The calls are in optable/."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from optable import BY_NAME, DEVICES, MAKING_ERRORS, OPS, Deviation, Error, Maker, Op, Sample
+from optable import BY_NAME, OPS, Deviation, Op, Sample
 from optable.measure import (
     SMALL,
     assert_close,
@@ -292,36 +292,6 @@ def test_halves_are_computed_in_float32_and_rounded_once(op: Op, sample: Sample,
         if halves[i] in grads:
             assert (grads[halves[i]].shape, grads[halves[i]].dtype) == (halves[i].shape, halves[i].dtype)
             assert np.isfinite(grads[halves[i]].numpy().astype(np.float32)).all()
-
-
-# ---------------------------------------------------------------- errors
-
-
-def works_still(op: Op | None) -> None:
-    """The next right call has the right result."""
-    op = op or BY_NAME["add"]
-    sample = op.samples[1]
-    assert_close(op.call(*tensors(sample), **sample.options).numpy(), reference(op, sample), op, sample)
-
-
-@pytest.mark.parametrize(
-    "op, error",
-    [pytest.param(op, e, id=f"{op.name}-{i}-{e.type.__name__}") for op in OPS for i, e in enumerate(op.errors)]
-    + [pytest.param(None, e, id=f"tensor-{i}-{e.type.__name__}") for i, e in enumerate(MAKING_ERRORS)],
-)
-def test_wrong_calls_raise_and_change_nothing(op: Op | None, error: Error, device: str) -> None:
-    if error.devices > len(DEVICES):
-        pytest.skip(f"needs {error.devices} devices, there is {len(DEVICES)}")
-    maker = Maker()
-    with ag.grad_tape() as tape, pytest.raises(error.type) as caught:
-        error.call(maker)
-    message = str(caught.value)
-    assert [word for word in error.words if word not in message] == [], message
-    assert caught.type is error.type
-    assert len(tape) == 0
-    for tensor, values in maker.made:
-        np.testing.assert_array_equal(tensor.numpy(), values)
-    works_still(op)
 
 
 # ---------------------------------------------------------------- the table itself

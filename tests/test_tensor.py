@@ -329,3 +329,51 @@ def test_comparisons_compare_elements_and_hashes_are_identities(device: str) -> 
     assert (a == None) is False and (a != "text") is True  # noqa: E711
     with pytest.raises(ValueError, match="ambiguous"):
         assert a in [b]
+
+
+# ---------------------------------------------------------------- 16 bits
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_types_change_with_gradient(device: str, dtype: str) -> None:
+    x = ag.param([1.0, 2.0, 1.0001])
+    with ag.grad_tape():
+        half = x.to(dtype)
+        loss = ag.sum(half.to("float32") * ag.tensor([1.0, 2.0, 3.0]))
+    assert half.numpy().astype(np.float32).tolist() == [1.0, 2.0, 1.0]
+    grad = ag.backward(loss)[x]
+    assert (grad.tolist(), grad.dtype) == ([1.0, 2.0, 3.0], np.float32)
+    assert x.to(dtype).nbytes == 6 and x.to(device, dtype).dtype == half.dtype and x.to("float32") is x
+
+
+def test_bfloat16_is_rounded_to_nearest_even_and_keeps_what_is_special(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    values = np.concatenate([
+        rng.standard_normal(4000).astype(np.float32) * np.float32(10.0) ** rng.integers(-35, 38, 4000),
+        np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 3.4e38, 1.00390625, 1.01171875], np.float32),
+    ]).astype(np.float32)  # fmt: skip
+    expected = torch.tensor(values).to(torch.bfloat16).to(torch.float32).numpy()
+    np.testing.assert_array_equal(ag.tensor(values, dtype="bfloat16").numpy(), expected)  # on the host
+    np.testing.assert_array_equal(ag.tensor(values).astype("bfloat16").numpy(), expected)  # and on the device
+
+
+def test_integers_refuse_gradients(device: str) -> None:
+    with pytest.raises(TypeError, match="int32"):
+        ag.param([1, 2], dtype="int32")
+    x = ag.param([1.5, 2.5])
+    with ag.grad_tape() as tape:
+        assert not x.astype("int32").requires_grad
+    assert len(tape) == 0
+
+
+def test_halves_move_between_devices_and_are_written_to(device: str) -> None:
+    for dtype in ("float16", "bfloat16"):
+        t = ag.tensor([1.0, 2.0, 3.0], dtype=dtype)
+        for info in ag.devices():
+            there = t.to(info.name)
+            assert (there.dtype, there.device, there.tolist()) == (t.dtype, info.name, [1.0, 2.0, 3.0])
+        t.copy_([4.0, 5.0, 6.0])
+        t[1:2] = 7.0
+        assert t.tolist() == [4.0, 7.0, 6.0] and t[::2].tolist() == [4.0, 6.0]
+        assert f"dtype={dtype}" in repr(t)

@@ -17,7 +17,7 @@ BLAS_WORK = 32 * 32 * 32  # multiply-adds; below, handing over to BLAS costs mor
 MOST_ROWS = 65_535 * 32  # of the result, or columns, in a launch of Vulkan's kernel
 MOST_TERMS = 1 << 16  # that Vulkan's kernel adds one after another; of few rows it adds several at a time
 MOST_TERMS_OF_FEW = 1 << 22  # a loop in a shader of Mesa's llvmpipe ends, silently, after 65,535 rounds
-BLAS_EXTENT = 32  # of each dimension, where ggml's own kernel needs no copy either; ggml's scheduler chooses alike
+BLAS_EXTENT = 32  # of the result, where ggml's own kernel needs no copy either
 
 
 def matmul(a: TensorLike, b: TensorLike) -> Tensor:
@@ -165,7 +165,8 @@ def _matmul_2d(a: Array, b: Array) -> Array:
     m, k, n = a.shape[0], a.shape[1], b.shape[1]
     columns = b.swapped()
     blas = bool(a.device.blas) and m * k * n >= BLAS_WORK
-    if not blas or (columns.packed and min(m, k, n) < BLAS_EXTENT):
+    narrow = min(m, n) < BLAS_EXTENT <= k and k % 8 == 0  # without whole vectors, ggml's own kernel is ten times slower
+    if not blas or (columns.packed and narrow):
         return graph.record(prim.MATMUL, (columns, a), (m, n), FLOAT)
     if columns.packed:
         return graph.record(prim.MATMUL_BLAS, (columns, base.packed(a)), (m, n), FLOAT)

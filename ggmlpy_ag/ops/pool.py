@@ -113,8 +113,8 @@ def adaptive_avg_pool2d(x: TensorLike, output_size: int | Pair) -> Tensor:
     """The mean of each of h' by w' windows that cover an image, as `torch.nn.functional.adaptive_avg_pool2d` has it.
 
     Window i of n' on an axis of n goes from floor(i n / n') to before ceil((i + 1) n / n'). Where n' does not divide
-    n, the means are products with constant matrices, so that an infinity or a NaN makes NaN of the rows and columns
-    that cross there.
+    n, the means are a product with a constant matrix for each axis that changes: an infinity or a NaN makes NaN of all
+    places that share one of these axes with it.
 
     Args:
         x: (n, channels, h, w).
@@ -145,8 +145,10 @@ def adaptive_avg_pool2d(x: TensorLike, output_size: int | Pair) -> Tensor:
 
 
 @lru_cache(maxsize=32)
-def _adaptive(op: str, n: int, m: int) -> np.ndarray:
-    """The matrix that makes m means of n places."""
+def _adaptive(op: str, n: int, m: int) -> np.ndarray | None:
+    """The matrix that makes m means of n places; None if they stay."""
+    if n == m:
+        return None
     if n * m > LARGEST_MATRIX:
         raise ValueError(f"{op}: {n} places are too many to make {m} of them: n * n' may be {LARGEST_MATRIX} at most")
     weights = np.zeros((m, n), np.float32)

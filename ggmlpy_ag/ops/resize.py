@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +10,7 @@ from ..backend.array import Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base, linalg
-from .base import floats, number, packed, result, scaled, wide
+from .base import floats, packed, result, scaled, wide
 from .moving import picked
 from .windows import Pair, averaged, check_plane, flag, pair
 
@@ -21,21 +19,20 @@ LARGEST_MATRIX = 1 << 24  # elements of the weights that one axis is interpolate
 
 def upsample(
     x: TensorLike,
-    scale_factor: float | tuple[float, float] | None = None,
+    scale_factor: int | Pair | None = None,
     size: int | Pair | None = None,
     mode: str = "nearest",
     align_corners: bool = False,
 ) -> Tensor:
     """An image in another size, larger or smaller, as `torch.nn.functional.interpolate` has it.
 
-    Places lie in the middle of squares: place i of n' comes from (i + 1/2) n / n' - 1/2. "nearest" copies place
-    floor(i n / n'), computed in float32. "bilinear" takes the mean of the four places around, weighted by distance; it is two products with
-    constant matrices, so that an infinity or a NaN makes NaN of the rows and columns that cross there.
+    "nearest" copies, for place i of n', place floor(i n / n') of n, computed in float32. "bilinear" takes the mean of
+    the four places around (i + 1/2) n / n' - 1/2, weighted by distance. That is a product with a constant matrix for
+    each axis that changes: an infinity or a NaN makes NaN of all places that share one of these axes with it.
 
     Args:
         x: (n, channels, h, w).
-        scale_factor: new extents over old ones, one number or (vertical, horizontal); fractions of the result are cut
-            off.
+        scale_factor: new extents over old ones, one integer or (vertical, horizontal).
         size: new extents, one or (h', w'); either this or `scale_factor`.
         mode: "nearest" or "bilinear".
         align_corners: for "bilinear": the corners' places stay, and place i of n' comes from i (n - 1) / (n' - 1).
@@ -45,7 +42,7 @@ def upsample(
 
     Raises:
         ValueError: not four dimensions, an empty result, no size or two, another mode, a plane of more than 2**24
-        places, or more than 2**24 products of an old and a new extent for "bilinear". TypeError: no numbers, no bool.
+        places, or more than 2**24 products of an old and a new extent for "bilinear". TypeError: no integers, no bool.
 
     >>> ag.upsample([[[[1.0, 2.0]]]], 2).tolist()
     [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
@@ -63,39 +60,18 @@ def upsample(
         raise ValueError(f'{op}: align_corners goes with mode="bilinear" only')
     if (scale_factor is None) == (size is None):
         raise ValueError(f"{op}: give scale_factor or size, one of them, not {scale_factor!r} and {size!r}")
-    before, steps = (x.shape[2], x.shape[3]), (0.0, 0.0)
+    before = (x.shape[2], x.shape[3])
     if size is not None:
         after = pair(op, "size", size, 1)
     else:
-        factors = _factors(op, scale_factor)
-        after = (_extent(op, before[0], factors[0]), _extent(op, before[1], factors[1]))
-        steps = (1.0 / factors[0], 1.0 / factors[1])
+        factors = pair(op, "scale_factor", scale_factor, 1)
+        after = (before[0] * factors[0], before[1] * factors[1])
     check_plane(op, after)
     if mode == "bilinear":
-        weights = [_bilinear(op, n, m, s, corners) for n, m, s in zip(before, after, steps, strict=True)]
-        return weighted(op, x, *weights)
-    if all(m % n == 0 and s in (0.0, n / m) for n, m, s in zip(before, after, steps, strict=True)):
+        return weighted(op, x, *[_bilinear(op, n, m, corners) for n, m in zip(before, after, strict=True)])
+    if after[0] % before[0] == 0 and after[1] % before[1] == 0:
         return enlarged(op, x, (after[0] // before[0], after[1] // before[1]))
-    return _nearest(op, x, *[_places(n, m, s) for n, m, s in zip(before, after, steps, strict=True)])
-
-
-def _factors(op: str, value: Any) -> tuple[float, float]:
-    given = base.sequence(op, value) if isinstance(value, (tuple, list)) else (value, value)
-    factors = [None if isinstance(v, (bool, np.bool_)) else number(v) for v in given]
-    if None in factors:
-        raise TypeError(f"{op}: scale_factor must be a number or two, not {value!r}")
-    if len(factors) != 2 or not all(f is not None and 1e-9 < f < 2**31 for f in factors):
-        raise ValueError(f"{op}: scale_factor must be a positive number below 2**31, or two, not {value!r}")
-    first, last = factors
-    assert first is not None and last is not None
-    return first, last
-
-
-def _extent(op: str, n: int, factor: float) -> int:
-    extent = math.floor(n * factor)
-    if extent < 1:
-        raise ValueError(f"{op}: {n} places times scale_factor {factor} leave none")
-    return extent
+    return _nearest(op, x, _places(before[0], after[0]), _places(before[1], after[1]))
 
 
 # ---------------------------------------------------------------- linear maps of images, and their adjoints
@@ -115,21 +91,42 @@ def _block_sums(op: str, g: Tensor, factors: Pair) -> Tensor:
     return record(op, out, (g,), lambda gg: (enlarged(op, gg, factors),))
 
 
-def weighted(op: str, x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tensor:
-    """rows @ image @ columns.T for each image, with constant matrices (h', h) and (w', w)."""
+def weighted(op: str, x: Tensor, rows: np.ndarray | None, columns: np.ndarray | None) -> Tensor:
+    """rows @ image @ columns.T for each image, with constant matrices (h', h) and (w', w); None changes nothing."""
     out = result(_weighted(wide(x), rows, columns), x)
-    return record(op, out, (x,), lambda g: (weighted(op, g, rows.T, columns.T),))
+    turned = [None if m is None else m.T for m in (rows, columns)]
+    return record(op, out, (x,), lambda g: (weighted(op, g, *turned),))
 
 
-def _weighted(a: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+def _weighted(a: Array, rows: np.ndarray | None, columns: np.ndarray | None) -> Array:
     n, channels, h, w = a.shape
-    planes = n * channels
-    right, left = (a.device.upload(np.ascontiguousarray(m)) for m in (columns, rows))
-    # Each product has its new dimension first: so both read rows of what is there.
-    a = linalg._matmul(right, base.reshaped(a, (planes * h, w)).swapped())
-    a = linalg._matmul(left, a.reshaped((len(columns) * planes, h)).swapped())
-    a = a.reshaped((len(rows), len(columns), planes)).permuted((2, 0, 1))
-    return packed(a).reshaped((n, channels, len(rows), len(columns)))
+    a = base.reshaped(a, (n * channels, h, w))
+    shrinks = columns is not None and len(columns) < w  # then the rest has less to do
+    if columns is not None and shrinks:
+        a = _across(a, columns)
+    if rows is not None:
+        a = _down(a, rows)
+    if columns is not None and not shrinks:
+        a = _across(a, columns)
+    return a.reshaped((n, channels, *a.shape[1:]))
+
+
+def _across(a: Array, columns: np.ndarray) -> Array:
+    """(m, h, w) -> (m, h, w')"""
+    m, h, w = a.shape
+    product = linalg._matmul(base.reshaped(a, (m * h, w)), _constant(a, columns).swapped())
+    return product.reshaped((m, h, len(columns)))
+
+
+def _down(a: Array, rows: np.ndarray) -> Array:
+    """(m, h, w) -> (m, h', w)"""
+    m, h, w = a.shape
+    product = linalg._matmul(_constant(a, rows), base.reshaped(a.swapped(), (m * w, h)).swapped())
+    return packed(product.reshaped((len(rows), m, w)).permuted((1, 0, 2)))
+
+
+def _constant(a: Array, matrix: np.ndarray) -> Array:
+    return a.device.upload(np.ascontiguousarray(matrix))
 
 
 def _nearest(op: str, x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tensor:
@@ -146,11 +143,9 @@ def _nearest(op: str, x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tenso
 # ---------------------------------------------------------------- which places, and how much of each
 
 
-def _places(n: int, m: int, step: float) -> np.ndarray:
-    """For each of m places the one of n that it copies; `step` is n / m, or given by a scale factor."""
-    if n == m:
-        return np.arange(n, dtype=np.int32)
-    scale = np.float32(step) if step else np.float32(n) / np.float32(m)  # PyTorch rounds to float32 here
+def _places(n: int, m: int) -> np.ndarray:
+    """For each of m places the one of n that it copies."""
+    scale = np.float32(n) / np.float32(m)  # in float32, since PyTorch does so, and which place it is may hang on it
     return np.asarray(np.minimum(np.floor(np.arange(m, dtype=np.float32) * scale), n - 1), np.int32)
 
 
@@ -162,15 +157,14 @@ def _chosen(places: np.ndarray, n: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def _bilinear(op: str, n: int, m: int, step: float, align_corners: bool) -> np.ndarray:
-    """The matrix that interpolates m places between n."""
+def _bilinear(op: str, n: int, m: int, align_corners: bool) -> np.ndarray | None:
+    """The matrix that interpolates m places between n; None if they stay."""
+    if n == m:
+        return None
     if n * m > LARGEST_MATRIX:
         raise ValueError(f"{op}: {n} places are too many to make {m} of them: n * n' may be {LARGEST_MATRIX} at most")
     i = np.arange(m)
-    if align_corners:
-        place = i * ((n - 1) / (m - 1) if m > 1 else 0.0)
-    else:
-        place = np.maximum((i + 0.5) * (step or n / m) - 0.5, 0.0)
+    place = i * ((n - 1) / max(m - 1, 1)) if align_corners else np.maximum((i + 0.5) * n / m - 0.5, 0.0)
     first = np.minimum(place.astype(np.int64), n - 1)
     second = np.minimum(first + 1, n - 1)
     share = place - first

@@ -2,8 +2,9 @@
 
 An entry (table.py: Op) holds calls that are right (samples), what NumPy makes of them in float64, what PyTorch makes
 of them, how exact the result is, where it deviates from NumPy and why, what the tape keeps for it, and calls that are
-wrong with the error each raises. test_ops.py and scripts/conformance.py make their checks from it; an operation
-without an entry fails the tests. `CALLS` are random calls, right and wrong ones, for test_no_abort.py.
+wrong with the error each raises. test_ops.py, test_errors.py, test_hypothesis.py and scripts/conformance.py make their
+checks from it; an operation without an entry fails the tests. `CALLS` are random calls, right and wrong ones, for
+test_no_abort.py.
 """
 
 from . import (

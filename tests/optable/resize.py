@@ -20,25 +20,19 @@ def _upsample(
 ) -> np.ndarray:
     """Place by place."""
     before = x.shape[2:]
-    if size is not None:
-        after = two(size)
-        steps = [n / m for n, m in zip(before, after, strict=True)]
-    else:
-        factors = scale_factor if isinstance(scale_factor, tuple) else (scale_factor, scale_factor)
-        after = (math.floor(before[0] * factors[0]), math.floor(before[1] * factors[1]))
-        steps = [1 / f for f in factors]
+    after = two(size) if size is not None else tuple(n * f for n, f in zip(before, two(scale_factor), strict=True))
     out = np.zeros((*x.shape[:2], *after))
     for i in range(after[0]):
         for j in range(after[1]):
             places = []
-            for place, n, m, step in zip((i, j), before, after, steps, strict=True):
+            for place, n, m in zip((i, j), before, after, strict=True):
                 if mode == "nearest":
-                    places.append([(min(math.floor(place * step), n - 1), 1.0)])
+                    places.append([(place * n // m, 1.0)])
                     continue
                 if align_corners:
                     at = place * (n - 1) / (m - 1) if m > 1 else 0.0
                 else:
-                    at = max(0.0, (place + 0.5) * step - 0.5)
+                    at = max(0.0, (place + 0.5) * n / m - 0.5)
                 low = min(math.floor(at), n - 1)
                 places.append([(low, 1.0 - (at - low)), (min(low + 1, n - 1), at - low)])
             parts = [x[:, :, a, b] * (u * v) for a, u in places[0] for b, v in places[1]]
@@ -54,9 +48,9 @@ def _torch_upsample(torch: Any, x: Any, mode: str = "nearest", align_corners: bo
 SIZES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 1, 2, 3), {"scale_factor": 2}),
     ((1, 2, 3, 1), {"size": (2, 4)}),
-    ((1, 1, 2, 2), {"scale_factor": 1.5}),
+    ((1, 1, 2, 2), {"size": 3}),
     ((2, 3, 4, 5), {"scale_factor": (1, 3)}),
-    ((2, 3, 4, 5), {"scale_factor": (0.5, 2.3)}),
+    ((2, 3, 4, 5), {"size": (2, 11)}),
     ((2, 1, 5, 7), {"size": 3}),
     ((2, 1, 5, 7), {"size": [5, 7]}),
     ((2, 1, 5, 7), {"size": (10, 14)}),
@@ -72,7 +66,7 @@ def _draw(draw: Draw) -> Sample:
     if draw.one_of((False, True)):
         options["size"] = (draw.integer(1, 9), draw.integer(1, 9))
     else:
-        options["scale_factor"] = draw.one_of((1, 2, 3, (2, 1), (1.0, 2.5), (3, 1.25)))
+        options["scale_factor"] = draw.one_of((1, 2, 3, (2, 1), [1, 3]))
     return Sample((x,), options)
 
 
@@ -97,11 +91,9 @@ OPS: list[Op] = [
             Error(lambda m: ag.upsample(m(1, 1, 3, 3)), ValueError, ("upsample", "scale_factor or size")),
             Error(lambda m: ag.upsample(m(1, 1, 3, 3), 2, 6), ValueError, ("upsample", "one of them")),
             Error(lambda m: ag.upsample(m(1, 1, 3, 3), 0), ValueError, ("upsample", "scale_factor", "0")),
-            Error(lambda m: ag.upsample(m(1, 1, 3, 3), -2.0), ValueError, ("upsample", "-2.0")),
-            Error(lambda m: ag.upsample(m(1, 1, 3, 3), float("nan")), ValueError, ("upsample", "nan")),
-            Error(lambda m: ag.upsample(m(1, 1, 3, 3), float("inf")), ValueError, ("upsample", "inf")),
-            Error(lambda m: ag.upsample(m(1, 1, 3, 3), 0.2), ValueError, ("upsample", "3 places", "0.2")),
-            Error(lambda m: ag.upsample(m(1, 1, 3, 3), 10**400), ValueError, ("too large",)),
+            Error(lambda m: ag.upsample(m(1, 1, 3, 3), -2), ValueError, ("upsample", "scale_factor", "-2")),
+            Error(lambda m: ag.upsample(m(1, 1, 3, 3), 1.5), TypeError, ("upsample", "scale_factor", "1.5")),
+            Error(lambda m: ag.upsample(m(1, 1, 3, 3), 10**30), ValueError, ("upsample", "scale_factor")),
             Error(lambda m: ag.upsample(m(1, 1, 3, 3), "2"), TypeError, ("upsample", "'2'")),
             Error(lambda m: ag.upsample(m(1, 1, 3, 3), (1, 2, 3)), ValueError, ("upsample", "(1, 2, 3)")),
             Error(lambda m: ag.upsample(m(1, 1, 3, 3), True), TypeError, ("upsample", "True")),
@@ -124,7 +116,7 @@ OPS: list[Op] = [
 
 
 def _call(c: Calls) -> tuple[Any, ...]:
-    factor = c.one_of(1, 2, 3, 1.5, (2, 1), c.number())
+    factor = c.one_of(1, 2, 3, (2, 1), [1, 4])
     by_factor = c.one_of(True, False)
     mode = c.one_of("nearest", "bilinear", "bilinear")
     corners = mode == "bilinear" and c.one_of(True, False)
