@@ -88,20 +88,32 @@ def against_pytorch(call: Callable[[Any, Any], Any], *shapes: tuple[int, ...], r
 
 
 @pytest.mark.parametrize(
-    "shapes, groups",
+    "shapes",
     [
-        (((MANY, 1, 2, 2), (2, 1, 2, 1)), 1),
-        (((1, MANY, 1, 2), (2, MANY, 1, 2)), 1),
-        (((1, 1, 2, 2), (MANY, 1, 1, 1)), 1),
-        (((1, 2, MANY, 2), (2, 2, 3, 1)), 1),
-        (((1, 2, 2, MANY), (2, 2, 1, 3)), 1),
-        (((1, MANY, 2, 2), (MANY, 1, 1, 2)), MANY),
-        (((1, 2 * MANY, 1, 2), (MANY, 2, 1, 2)), MANY),
+        ((MANY, 1, 2, 2), (2, 1, 2, 1)),
+        ((1, MANY, 1, 2), (2, MANY, 1, 2)),
+        ((1, 1, 2, 2), (MANY, 1, 1, 1)),
+        ((1, 2, MANY, 2), (2, 2, 3, 1)),
+        ((1, 2, 2, MANY), (2, 2, 1, 3)),
     ],
     ids=str,
 )
-def test_convolutions_with_many_of_everything(shapes: tuple[Any, Any], groups: int, device: str) -> None:
-    against_pytorch(lambda f, v: f.conv2d(*v, groups=groups), *shapes, rtol=1e-5)
+def test_convolutions_with_many_of_everything(shapes: tuple[Any, Any], device: str) -> None:
+    against_pytorch(lambda f, v: f.conv2d(*v), *shapes, rtol=1e-5)
+
+
+@pytest.mark.parametrize("inner", [1, 2])
+def test_convolutions_with_many_groups(inner: int, device: str) -> None:
+    x, weight, grad = normal(1, MANY * inner, 3, 2), normal(MANY, inner, 1, 2), normal(1, MANY, 3, 1)
+    image, kernel = ag.param(x), ag.param(weight)
+    with ag.grad_tape():
+        out = ag.conv2d(image, kernel, groups=MANY)
+    grads = ag.backward(out, grad)
+    x, weight, grad = x.reshape(MANY, inner, 3, 2), weight[:, :, 0], grad[0, :, :, 0]
+    np.testing.assert_allclose(out.numpy()[0, :, :, 0], np.einsum("gihw,giw->gh", x, weight), 1e-5, 1e-5)
+    to_x = np.einsum("gh,giw->gihw", grad, weight).reshape(image.shape)
+    np.testing.assert_allclose(grads[image].numpy(), to_x, 1e-5, 1e-5)
+    np.testing.assert_allclose(grads[kernel].numpy()[:, :, 0], np.einsum("gh,gihw->giw", grad, x), 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("shape", [(MANY, 1, 2, 3), (1, MANY, 2, 3), (1, 1, MANY, 3), (1, 1, 3, MANY)], ids=str)
@@ -111,14 +123,24 @@ def test_pooling_with_many_of_everything(shape: tuple[int, ...], stride: int, de
     against_pytorch(lambda f, v: f.avg_pool2d(*v, 2, stride), shape)
 
 
-def test_a_product_with_more_rows_and_terms_than_a_launch_has(device: str) -> None:
-    n = linalg.MOST_ROWS + 1
-    x, ones = ag.tensor(np.arange(n, dtype=np.float32).reshape(n, 1) % 1024), ag.tensor(np.ones((1, 2)))
-    np.testing.assert_array_equal(ag.matmul(x, ones).numpy(), np.repeat(x.numpy(), 2, 1))
-    np.testing.assert_array_equal(ag.matmul(ones.T, x.T).numpy(), np.repeat(x.numpy(), 2, 1).T)
-    weights = np.full((9, n), 0.5, np.float32)
-    expected = 0.5 * x.numpy().sum(dtype=np.float64)
-    np.testing.assert_allclose(ag.matmul(ag.tensor(weights), x).numpy(), np.full((9, 1), expected), 2e-5)
+def test_a_product_in_parts_is_what_it_is_as_a_whole(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = [((101, 5), (5, 3)), ((3, 5), (5, 101)), ((9, 101), (101, 3)), ((3, 101), (101, 9)), ((2, 9, 50), (50, 7)),
+              ((2, 1, 3, 90), (5, 90, 101))]  # fmt: skip
+    wholes = [normal(*a) @ normal(*b) for a, b in shapes]
+    for limit in ("MOST_ROWS", "MOST_TERMS", "MOST_TERMS_OF_FEW"):
+        monkeypatch.setattr(linalg, limit, 20)
+    for (a, b), whole in zip(shapes, wholes, strict=True):
+        np.testing.assert_allclose(ag.matmul(normal(*a), normal(*b)).numpy(), whole, 1e-5, 1e-5)
+
+
+def test_a_product_with_more_rows_than_a_launch_has(device: str) -> None:
+    x = np.arange(linalg.MOST_ROWS + 1, dtype=np.float32).reshape(-1, 1)
+    np.testing.assert_array_equal(ag.matmul(x, np.ones((1, 2))).numpy(), np.repeat(x, 2, 1))
+
+
+def test_a_product_with_more_terms_than_a_shader_has_rounds(device: str) -> None:
+    a, b = (np.random.default_rng(seed).uniform(0.0, 1.0, (9, 2_200_000)).astype(np.float32) for seed in (1, 2))
+    np.testing.assert_allclose(ag.matmul(a, b[:2].T).numpy(), a @ b[:2].T, 1e-4)
 
 
 # ---------------------------------------------------------------- edges

@@ -73,6 +73,8 @@ def scaled_dot_product_attention(
     to_weights = q.requires_grad or k.requires_grad or (added is not None and added.requires_grad)
     values = v if to_weights else None
     to_values = v.requires_grad
+    operands = (q, k, v) if added is None else (q, k, v, added)
+    count = len(operands)
 
     def grad(g: Tensor) -> tuple[Tensor | None, ...]:
         p = _weights(q, k, added, plan)
@@ -82,12 +84,11 @@ def scaled_dot_product_attention(
         g = g.reshape(plan.grouped(g.shape[-1]))
         to_v = matmul(p.reshape(plan.grouped(p.shape[-1])).mT, g) if to_values else None
         if values is None:
-            return (None, None, to_v, None)[: len(operands)]
+            return (None, None, to_v, None)[:count]
         slope = _softmax_slope(p, matmul(g, astype(values, FLOAT).mT).reshape(p.shape))
         to_q, to_k, *to_mask = _to_factors(slope, q, k, added, plan)
         return to_q, to_k, to_v, *to_mask
 
-    operands = (q, k, v) if added is None else (q, k, v, added)
     return record(NAME, result(array, q, k, v), operands, grad)
 
 
