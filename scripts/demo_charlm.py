@@ -103,7 +103,7 @@ def sample(model: Model, text: Text, length: int, rng: np.random.Generator) -> s
 
 def main() -> int:
     what = "Training a causal transformer on the text of Python's help."
-    chosen = options(what, epochs=300, what="steps", batch_size=32)
+    chosen = options(what, epochs=300, what="steps", batch_size=32, sample=300)
     text = Text()
     rng = np.random.default_rng(chosen.seed)
     model = Model(len(text.alphabet), rng)
@@ -123,7 +123,7 @@ def main() -> int:
             print(f"step {step}: training {mean:.3f} bits, validation {bits(model, text, chosen.batch_size):.3f} bits")
     score = bits(model, text, chosen.batch_size)
     progress.clear()
-    print(f"a sample:\n{sample(model, text, 300, rng)}\n")
+    print(f"a sample:\n{sample(model, text, chosen.sample, rng)}\n")
     return finish(f"validation {score:.3f} bits per character", score < GOAL, str(GOAL), losses, chosen)
 
 
