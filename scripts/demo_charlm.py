@@ -103,7 +103,7 @@ def sample(model: Model, text: Text, length: int, rng: np.random.Generator) -> s
 
 def main() -> int:
     what = "Training a causal transformer on the text of Python's help."
-    chosen = options(what, epochs=300, what="steps", batch_size=32, sample=300)
+    chosen = options(what, epochs=200, what="steps", batch_size=32, sample=300)
     text = Text()
     rng = np.random.default_rng(chosen.seed)
     model = Model(len(text.alphabet), rng)

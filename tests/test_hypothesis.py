@@ -49,7 +49,7 @@ def operand(draw: Draw, value: Any) -> Any:
 @pytest.mark.parametrize("op", [op for op in OPS if op.generate], ids=lambda op: op.name)
 def test_random_calls_give_what_numpy_gives(op: Op, device: str) -> None:
     @settings(
-        max_examples=25,
+        max_examples=15,
         deadline=None,
         derandomize=True,
         database=None,

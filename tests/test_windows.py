@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ggmlpy_ag as ag
-from ggmlpy_ag.ops import conv, linalg, pool, windows
+from ggmlpy_ag.ops import convolving, linalg, pooling
 
 MANY = 65_537  # more than the workgroups that a launch may have along one axis
 
@@ -48,9 +48,9 @@ def test_what_is_made_in_parts_is_what_it_is_as_a_whole(
     call, shapes = CALLS[name]
     operands = [normal(*shape) for shape in shapes]
     whole = results(call, *operands)
-    monkeypatch.setattr(conv, "MOST_COLUMNS", 300)
-    monkeypatch.setattr(pool, "MOST_WINDOWS", 300)
-    monkeypatch.setattr(windows, "LARGEST_POOL", 40)
+    monkeypatch.setattr(convolving, "MOST_COLUMNS", 300)
+    monkeypatch.setattr(pooling, "MOST_WINDOWS", 300)
+    monkeypatch.setattr(pooling, "LARGEST_POOL", 40)
     for got, expected in zip(results(call, *operands), whole, strict=True):
         np.testing.assert_allclose(got, expected, 1e-5, 1e-5 * np.abs(expected).max())
 
@@ -62,8 +62,8 @@ def test_the_columns_of_a_large_convolution_are_never_there_at_once(device: str)
     before = ag.memory_stats().live
     ag.conv2d(x, weight, padding=2).numpy()
     columns = 4 * 256 * 32 * 32 * 4 * 25
-    assert columns > 1.5 * conv.MOST_COLUMNS
-    assert ag.memory_stats().peak - before < conv.MOST_COLUMNS + 16 * x.nbytes
+    assert columns > 1.5 * convolving.MOST_COLUMNS
+    assert ag.memory_stats().peak - before < convolving.MOST_COLUMNS + 16 * x.nbytes
 
 
 # ---------------------------------------------------------------- where a launch of Vulkan's kernels ends

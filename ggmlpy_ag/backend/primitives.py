@@ -94,6 +94,7 @@ ACC = Primitive("acc", bind("ggml_acc", P, P, P, P, I64, I64, I64, I64), (PACKED
 MATMUL = Primitive("mul_mat", bind("ggml_mul_mat", P, P, P, P), (PACKED, PACKED))
 MATMUL_BLAS = Primitive("mul_mat", MATMUL.build, (PACKED, PACKED), engine="blas")
 # out_prod computes a.T @ b without a transposed copy; only BLAS does it well, and Vulkan not at all.
+# Its second operand must be packed or the transpose of a packed one: of others it would take the memory as packed.
 OUT_PROD_BLAS = Primitive("out_prod", bind("ggml_out_prod", P, P, P, P), (PACKED, ANY), engine="blas")
 
 _argsort = bind("ggml_argsort", P, P, P, I32)
@@ -173,6 +174,7 @@ LEAKY_RELU = Primitive(
 SOFTMAX_MASKED = Primitive(
     "softmax_masked", lambda ctx, a, mask: _soft_max_ext(ctx, a, mask, 1.0, 0.0), (PACKED, PACKED)
 )
+# (n, columns) -> (n, 1); n is at most 2**24, since ggml computes it in float32. See ops/order.py for NaN and -inf
 ROW_MAX = Primitive("row_max", _build_row_max, (PACKED,))
 SUM_MIDDLE = Primitive("sum_middle", _build_sum_middle, (PACKED,))  # (outer, n, inner) -> (outer, 1, inner)
 PAD = Primitive("pad", _pad, (PACKED,))  # zeros before and after each dimension, the fastest first

@@ -12,7 +12,8 @@ from ..tensor import Tensor, TensorLike
 from . import base, linalg
 from .base import floats, packed, result, scaled, wide
 from .moving import picked
-from .windows import Pair, averaged, check_plane, flag, pair
+from .pooling import averaged
+from .windows import Pair, check_plane, flag, pair
 
 LARGEST_MATRIX = 1 << 24  # elements of the weights that one axis is interpolated with
 

@@ -1,22 +1,15 @@
-"""Windows that move over an image: what convolutions and poolings share. No operations."""
+"""The arguments of what moves a window over an image. No operations."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..backend import primitives as prim
-from ..backend.array import FLOAT, Array
-from ..backend.primitives import Primitive
-from . import base
-from .moving import cut, joined
-from .reduce import LONGEST_SUM
-
 Pair = tuple[int, int]
 
 LARGEST_PLANE = 1 << 24  # places; where the launches of Vulkan's kernels for windows end, with room to spare
-LARGEST_POOL = 1 << 24  # elements of one launch of Vulkan's pooling
 
 
 def pair(op: str, name: str, value: Any, least: int, count: int = 2) -> Pair:
@@ -43,9 +36,13 @@ def flag(op: str, name: str, value: Any) -> bool:
     return bool(value)
 
 
-def positions(size: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
-    """How many windows fit on an axis; less than 1 where the kernel is larger than the padded axis."""
-    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+def positions(image: Sequence[int], kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1)) -> Pair:
+    """How many windows fit on the last two axes of an image; less than 1 where the kernel is larger than it, padded."""
+    h, w = (
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, p, d in zip(image[-2:], kernel, stride, padding, dilation, strict=True)
+    )
+    return h, w
 
 
 def check_plane(op: str, *planes: Pair) -> None:
@@ -53,34 +50,3 @@ def check_plane(op: str, *planes: Pair) -> None:
     for h, w in planes:
         if h * w > LARGEST_PLANE:
             raise ValueError(f"{op}: a plane of {h} x {w} places is too large: {LARGEST_PLANE} are possible")
-
-
-# ---------------------------------------------------------------- on arrays
-
-
-def pooled(a: Array, primitive: Primitive, kernel: Pair, stride: Pair, padding: Pair = (0, 0)) -> Array:
-    """Greatest (at least the least finite number, NaN aside) or mean of each window: (n, channels, h, w)."""
-    n, channels, h, w = a.shape
-    places = (positions(h, kernel[0], stride[0], padding[0]), positions(w, kernel[1], stride[1], padding[1]))
-    parameters = (*kernel[::-1], *stride[::-1], *padding[::-1])
-    planes, most = n * channels, max(1, LARGEST_POOL // (places[0] * places[1]))
-    flat = base.reshaped(a, (1, planes, h, w))
-    parts = [
-        a.device.graph.record(
-            primitive,
-            (cut(flat, 1, i, min(i + most, planes)),),
-            (1, min(most, planes - i), *places),
-            FLOAT,
-            *parameters,
-        )
-        for i in range(0, planes, most)
-    ]
-    return joined(parts, 1).reshaped((n, channels, *places))
-
-
-def averaged(a: Array, kernel: Pair, stride: Pair, padding: Pair = (0, 0)) -> Array:
-    """Mean of each window, its zeros of the padding included; of a large one as a mean of its rows' means."""
-    if kernel[0] * kernel[1] <= LONGEST_SUM or 1 in kernel:
-        return pooled(a, prim.AVG_POOL, kernel, stride, padding)
-    a = pooled(a, prim.AVG_POOL, (1, kernel[1]), (1, stride[1]), (0, padding[1]))
-    return pooled(a, prim.AVG_POOL, (kernel[0], 1), (stride[0], 1), (padding[0], 0))

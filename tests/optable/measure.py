@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,12 @@ def kept_bytes(tape: ag.Tape) -> int:
     """Bytes of the storages that the rules on a tape hold, each counted once."""
     storages = {t._array.storage for node in tape.nodes for t in captured(node.grad_fn)}
     return sum(storage.nbytes for storage in storages)
+
+
+def some(samples: Sequence[Sample], most: int) -> list[Sample]:
+    """At most so many samples, from all over the list, for what is slow to check."""
+    step = -(-len(samples) // most) if samples else 1
+    return list(samples[::step])
 
 
 def largest(op: Op) -> Sample:

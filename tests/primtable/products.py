@@ -37,6 +37,7 @@ MATMUL = Entry(
         ),
         *(Sample(((n, k), (5, m, k))) for m, k, n in ((1, 31, 3), (3, 33, 5), (33, 31, 31))),  # repeated by ggml itself
     ],
+    # many products of one row: as many of several take Mesa's llvmpipe ten seconds
     large=[
         Sample(((3, 2), (MANY, 2))),
         Sample(((MANY, 2), (3, 2))),
@@ -46,7 +47,6 @@ MATMUL = Entry(
         Sample(((MANY, 1, 3), (MANY, 1, 3))),
         Sample(((MANY, 3, 2), (MANY, 1, 2))),
         Sample(((MANY, 2, 1, 3), (MANY, 2, 1, 3))),
-        Sample(((65_536, 1, 2), (65_536, 2, 2))),
     ],  # fmt: skip
     edges=[
         Sample((floats([1, 0, 2], [INF, 1, 1], [NAN, 1, 1]), floats([1, 2, 3], [0, INF, 1], [-INF, 1, 1]))),

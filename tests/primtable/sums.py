@@ -125,8 +125,7 @@ RMS_NORM = Entry(
     primitive=prim.RMS_NORM,
     numpy=_rms_norm,
     samples=[Sample((s,), (1e-5,)) for s in (*ROWS, (2, 1025))] + [Sample(((3, 31),), (eps,)) for eps in (0.0, 1.0)],
-    large=[
-        Sample((s,), (1e-5,)) for s in ((3, MANY), (300, 2, 1, 3))],  # a row takes a millisecond
+    large=[Sample((s,), (1e-5,)) for s in ((3, MANY), (300, 2, 1, 3))],  # a row takes a millisecond
     edges=[Sample((floats([NAN, 1, 2], [0, 0, 0], [1e-30, 0, 0], [1e18, -1e18, 0]),), (1e-5,))],
     laid=[Sample(((2, 3, 5, 7),), (1e-5,))],
     rtol=2e-6,

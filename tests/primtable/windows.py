@@ -8,7 +8,7 @@ import numpy as np
 
 from ggmlpy_ag.backend import primitives as prim
 
-from .table import GREATEST, MANY, Difference, Entry, Sample, floats
+from .table import GREATEST, LLVMPIPE, MANY, Difference, Entry, Sample, floats
 
 NAN, INF = math.nan, math.inf
 
@@ -58,6 +58,10 @@ IM2COL = Entry(
 )
 
 
+def _ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
 def _depthwise(
     kernel: np.ndarray, image: np.ndarray, s0: int, s1: int, p0: int, p1: int, d0: int, d1: int
 ) -> np.ndarray:
@@ -93,6 +97,15 @@ DEPTHWISE = Entry(
         )
     ],  # fmt: skip
     edges=[Sample((floats([[[1, 2]]]), floats([[[INF, 1, NAN, 1]]])), (1, 1, 1, 0, 1, 1))],
+    differences=[
+        Difference(
+            "a kernel of 90,000 elements",
+            Sample((_ones(1, 1, 300, 300), _ones(1, 1, 300, 300)), (1, 1, 0, 0, 1, 1)),
+            floats([[[90_000]]]),
+            floats([[[65_101]]]),
+            LLVMPIPE,
+        ),
+    ],
     laid=[Sample(((3, 1, 3, 2), (2, 3, 5, 7)), (1, 1, 1, 1, 1, 1))],
     rtol=2e-6,
     sums=True,
