@@ -34,6 +34,9 @@ def gradcheck(
     Raises:
         GradcheckError: naming input, element and both values of the worst disagreement.
         ValueError: no input requires a gradient.
+
+    >>> ag.gradcheck(lambda x: ag.tanh(x) * 2.0, [ag.param([0.5, -1.0])])
+    True
     """
     if not any(t.requires_grad for t in inputs):
         raise ValueError("gradcheck: no input requires a gradient")
