@@ -280,3 +280,34 @@ def test_running_sums_of_long_axes(
     back = np.flip(np.cumsum(np.flip(g.astype(np.float64), axis), axis), axis)
     found = gradient(lambda leaf: ag.cumsum(leaf, axis), x, g)
     assert np.all(np.abs(found - back) <= 1e-6 * np.abs(g.astype(np.float64)).sum(axis, keepdims=True))
+
+
+# ---------------------------------------------------------------- rows that are wide, or many
+
+
+def test_softmax_of_rows_longer_than_vulkans_kernel_takes(device: str) -> None:
+    x = np.zeros((2, 3, 20_000), np.float32)
+    x[:, :, -5000] = 200.0  # a spread that loses the maximum in ggml's own kernel
+    expected = np.zeros(x.shape, np.float32)
+    expected[:, :, -5000] = 1.0
+    np.testing.assert_allclose(ag.softmax(ag.tensor(x)).numpy(), expected, atol=1e-7)
+    np.testing.assert_allclose(ag.softmax(ag.tensor(x[0, 0])).numpy(), expected[0, 0], atol=1e-7)
+
+
+def test_log_softmax_of_600_000_classes(device: str) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 600_000)).astype(np.float32)
+    expected = x.astype(np.float64) - np.log(np.sum(np.exp(x.astype(np.float64))))
+    np.testing.assert_allclose(ag.log_softmax(ag.tensor(x)).numpy(), expected, 2e-6)
+    assert ag.cross_entropy_loss(ag.tensor(x), [7]).item() == pytest.approx(-expected[0, 7], rel=2e-6)
+
+
+def test_the_maximum_of_more_rows_than_float32_counts() -> None:
+    with ag.device("cpu"):
+        values = np.zeros(((1 << 24) + 1, 1), np.float32)
+        values[-1] = 1.0
+        assert ag.max(ag.tensor(values), 1)[-1].item() == 1.0
+
+
+def test_a_depthwise_kernel_larger_than_a_shaders_loop(device: str) -> None:
+    image, kernel = np.ones((1, 2, 260, 260), np.float32), np.ones((2, 1, 260, 260), np.float32)
+    assert ag.conv2d(image, kernel, groups=2).numpy().reshape(-1).tolist() == [67_600.0, 67_600.0]

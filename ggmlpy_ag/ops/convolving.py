@@ -5,6 +5,7 @@ Each is made of im2col, which lays out in a row what the kernel meets at one of 
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from ..backend import primitives as prim
@@ -15,6 +16,7 @@ from .moving import cut, joined, padded
 from .windows import Pair, positions
 
 MOST_COLUMNS = 1 << 26  # bytes of a matrix of columns; larger ones are made in parts (Mesa binds 128 MiB at most)
+LARGEST_DEPTHWISE = 1 << 15  # elements of a kernel; a loop in a shader of Mesa's llvmpipe ends after 65,535 rounds
 
 
 class Steps(NamedTuple):
@@ -29,7 +31,7 @@ class Steps(NamedTuple):
 def convolved(x: Array, weight: Array, steps: Steps, size: Pair) -> Array:
     """(n, channels, h, w), (out, channels / groups, kernel h, kernel w) -> (n, out, *size)."""
     (n, channels, h, w), (out, inner), kernel, groups = x.shape, weight.shape[:2], weight.shape[2:], steps.groups
-    if inner == 1 < groups:
+    if inner == 1 < groups and prod(kernel) <= LARGEST_DEPTHWISE:
         if out > channels:
             wider = base.expanded(base.reshaped(x, (n, channels, 1, h * w)), (n, channels, out // channels, h * w))
             x = wider.reshaped((n, out, h, w))

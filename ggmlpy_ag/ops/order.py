@@ -16,7 +16,7 @@ from .reduce import _sum
 from .rows import as_rows
 
 LONGEST_ROW = 1024  # elements that one thread of a GPU looks through; longer rows are made of such parts
-ROWS = 1 << 24  # of one launch there
+ROWS = 1 << 24  # of one launch there; and the CPU's kernel, a pooling, has the size of its result in float32
 LARGEST = 3.4028234663852886e38  # float32
 
 
@@ -151,16 +151,15 @@ def greatest(a: Array) -> Array:
 
 
 def row_max(a: Array) -> Array:
-    """The greatest value of each row, at least the least finite number, and NaN aside: (n, columns) -> (n, 1)."""
+    """The greatest value of each row, at least the least finite number, and NaN aside: (..., columns) -> (..., 1)."""
     a = packed(a)
-    rows, columns = prod(a.shape[:-1]), a.shape[-1]
-    a = a.reshaped((rows, columns))
-    return _row_max(a).reshaped((*a.shape[:-1], 1))
+    *outer, columns = a.shape
+    return _row_max(a.reshaped((prod(outer), columns))).reshaped((*outer, 1))
 
 
 def _row_max(a: Array) -> Array:
     rows, n = a.shape
-    if a.device.is_cpu or (n <= LONGEST_ROW and rows <= ROWS):
+    if rows <= ROWS and (n <= LONGEST_ROW or a.device.is_cpu):
         return a.device.graph.record(prim.ROW_MAX, (a,), (rows, 1), FLOAT, n)
     if rows > ROWS:
         return joined([_row_max(packed(cut(a, 0, i, builtins.min(i + ROWS, rows)))) for i in range(0, rows, ROWS)], 0)
