@@ -87,8 +87,6 @@ DIAG = Primitive("diag", bind("ggml_diag", P, P, P), (PACKED,))  # (.., 1, n) ->
 TRI = Primitive("tri", bind("ggml_tri", P, P, P, I32), (PACKED,))
 # (.., n, columns) and (.., k) int32 -> (.., k, columns); an index out of range ends the process
 GET_ROWS = Primitive("get_rows", bind("ggml_get_rows", P, P, P, P), (ROWS, PACKED))
-ARGMAX = Primitive("argmax", bind("ggml_argmax", P, P, P), (PACKED,))  # (n, columns) -> (n,); see ops/order.py for ties
-CUMSUM = Primitive("cumsum", bind("ggml_cumsum", P, P, P), (PACKED,))
 # a + b at an offset in bytes, b's rows laid out by three strides in bytes; a smaller than 2**25 on Vulkan
 ACC = Primitive("acc", bind("ggml_acc", P, P, P, P, I64, I64, I64, I64), (PACKED, ROWS))
 MATMUL = Primitive("mul_mat", bind("ggml_mul_mat", P, P, P, P), (PACKED, PACKED))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..backend import primitives as prim
-from ..backend.array import Array
+from ..backend.array import FLOAT, Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
@@ -13,6 +13,7 @@ from .activation import sigmoid
 from .base import binary, floats, result, scaled, unary, wide
 from .compare import clamp, ge, lt
 from .functions import abs, exp
+from .shape import astype
 
 
 def silu(x: TensorLike) -> Tensor:
@@ -80,7 +81,7 @@ def mish(x: TensorLike) -> Tensor:
     gate = binary("mish", prim.DIV, n, scaled(n, 1.0, 2.0))
 
     def grad(g: Tensor) -> tuple[Tensor]:
-        near = clamp(x, -200.0, 20.0)  # the gate is 0 below and 1 above
+        near = clamp(astype(x, FLOAT), -200.0, 20.0)  # the gate is 0 below and 1 above; powers overflow float16
         e = exp(near)
         n = e * (e + 2.0)
         m = n + 2.0

@@ -61,21 +61,6 @@ ROW_MAX = Entry(
     laid=[Sample(((31, 33),), (33,))],
 )
 
-_ties = floats([1, 3, 3, 2, 3], [0, -0.0, 0, -0.0, 0], [7, 7, 7, 7, 7], [1, 2, 3, 4, 4])
-ARGMAX = Entry(
-    primitive=prim.ARGMAX,
-    numpy=lambda x: x.argmax(-1).astype(np.int32),
-    samples=[Sample((s,)) for s in MATRICES],
-    large=[Sample((s,)) for s in ((3, MANY), (MANY, 3), (MANY, 1))],
-    edges=[Sample((floats([INF, 1, 2], [-INF, 0, -INF], [1, 2, INF], [0, 1e-40, -1], [-INF, -INF, -GREATEST]),))],
-    differences=[
-        Difference("ties", Sample((_ties,)), np.int32([4, 4, 4, 4]), np.int32([4, 0, 0, 4])),
-        Difference("NaN, and -inf alone", Sample((_odd,)), np.int32([2, 1, 1, 0, 2]), np.int32([0, 0, 1, 0, 0])),
-        Difference("600,000 columns", Sample((_last(1, 600_000),)), np.int32([599_999]), np.int32([0]), LLVMPIPE),
-    ],
-    laid=[Sample(((31, 33),))],
-)
-
 
 def _shuffled(*shape: int) -> np.ndarray:
     """Rows without equal elements."""
@@ -207,4 +192,4 @@ SET_ROWS = Entry(
     ),  # fmt: skip
 )
 
-ENTRIES = [ROW_MAX, ARGMAX, ARGSORT, GET_ROWS, GET_ROWS_BACK, SET_ROWS]
+ENTRIES = [ROW_MAX, ARGSORT, GET_ROWS, GET_ROWS_BACK, SET_ROWS]

@@ -50,17 +50,6 @@ SUM_MIDDLE = Entry(
     sums=True,
 )
 
-CUMSUM = Entry(
-    primitive=prim.CUMSUM,
-    numpy=lambda x: x.cumsum(-1, dtype=np.float64),
-    samples=[Sample((s,)) for s in (*ROWS, (2, 1025), (3, 4097), (1, 20_001))],
-    large=[Sample((s,)) for s in ((3, MANY), (33_000, 1, 2, 3))],
-    edges=[Sample((ODD_ROWS,)), Sample((floats(1, INF, 2, -INF, 3, NAN, 4),))],
-    laid=[Sample(((2, 3, 5, 7),))],
-    rtol=3e-6,
-    sums=True,
-)
-
 
 def _softmax(x: np.ndarray) -> np.ndarray:
     powers = np.exp(x - x.max(-1, keepdims=True).astype(np.float64))
@@ -131,4 +120,4 @@ RMS_NORM = Entry(
     rtol=2e-6,
 )
 
-ENTRIES = [SUM_ROWS, SUM_MIDDLE, CUMSUM, SOFTMAX, SOFTMAX_MASKED, RMS_NORM]
+ENTRIES = [SUM_ROWS, SUM_MIDDLE, SOFTMAX, SOFTMAX_MASKED, RMS_NORM]
