@@ -6,7 +6,7 @@ python scripts/demo_cnn.py --device vulkan
 from __future__ import annotations
 
 import numpy as np
-from demo_tools import Progress, batches, finish, load_digits, options, train, uniform
+from demo_tools import options, train_on_digits, uniform
 
 import ggmlpy_ag as ag
 
@@ -37,33 +37,11 @@ class Network:
         return ag.linear(x, self.weight, self.bias)
 
 
-def accuracy(network: Network, images: np.ndarray, labels: np.ndarray) -> float:
-    with ag.no_grad():
-        predicted = ag.argmax(network(ag.tensor(images), training=False), axis=1).numpy()
-    return float((predicted == labels).mean())
-
-
 def main() -> int:
     chosen = options("Training a convolutional network on handwritten digits.", epochs=8)
-    images, labels, test_images, test_labels = load_digits()
-    images, test_images = (v.reshape(-1, 1, 8, 8) for v in (images, test_images))
-    rng = np.random.default_rng(chosen.seed)
     ag.manual_seed(chosen.seed)
-    network = Network(rng)
-    optimizer = ag.optim.AdamW(network.parameters(), lr=3e-3)
-    losses: list[float] = []
-    steps = -(-len(labels) // chosen.batch_size)
-    progress = Progress(steps * chosen.epochs)
-    score = 0.0
-    for epoch in range(1, chosen.epochs + 1):
-        for rows in batches(len(labels), chosen.batch_size, rng):
-            x, y = ag.tensor(images[rows]), ag.tensor(labels[rows])
-            losses.append(train(optimizer, lambda: ag.cross_entropy_loss(network(x, training=True), y)))  # noqa: B023
-            progress.step(losses[-1])
-        score = accuracy(network, test_images, test_labels)
-        progress.clear()
-        print(f"epoch {epoch:2}: loss {np.mean(losses[-steps:]):.4f}, test accuracy {score:.4f}")
-    return finish(f"test accuracy {score:.4f}", score >= GOAL, str(GOAL), losses, chosen)
+    network = Network(np.random.default_rng(chosen.seed))
+    return train_on_digits(chosen, network, lambda rows: rows.reshape(-1, 1, 8, 8), lr=3e-3, goal=GOAL)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ accuracy of 0.95.
 from __future__ import annotations
 
 import numpy as np
-from demo_tools import Progress, batches, finish, load_digits, options, train, uniform
+from demo_tools import options, train_on_digits, uniform
 
 import ggmlpy_ag as ag
 
@@ -37,7 +37,7 @@ class GRU:
         new = ag.tanh(x_new + reset * h_new)
         return new + update * (h - new)
 
-    def __call__(self, images: ag.Tensor) -> ag.Tensor:
+    def __call__(self, images: ag.Tensor, training: bool) -> ag.Tensor:
         n = images.shape[0]
         parts = ag.linear(images, self.inputs, self.input_bias)  # of all rows at once: (n, 8, 3 * HIDDEN)
         h = ag.tensor(np.zeros((n, HIDDEN)))
@@ -46,35 +46,11 @@ class GRU:
         return ag.linear(h, self.weight, self.bias)
 
 
-def accuracy(network: GRU, images: np.ndarray, labels: np.ndarray) -> float:
-    with ag.no_grad():
-        predicted = ag.argmax(network(ag.tensor(images)), axis=1).numpy()
-    return float((predicted == labels).mean())
-
-
 def main() -> int:
-    chosen = options(
-        f"Training a GRU of {HIDDEN} units to read handwritten digits row by row.", epochs=15, batch_size=32
-    )
-    images, labels, test_images, test_labels = load_digits()
-    images, test_images = (v.reshape(-1, 8, 8) for v in (images, test_images))
-    rng = np.random.default_rng(chosen.seed)
-    network = GRU(rng)
-    optimizer = ag.optim.AdamW(network.parameters(), lr=5e-3)
-    losses: list[float] = []
-    steps = -(-len(labels) // chosen.batch_size)
-    progress = Progress(steps * chosen.epochs)
-    score = 0.0
-    for epoch in range(1, chosen.epochs + 1):
-        optimizer.lr = 5e-3 * (1.05 - epoch / chosen.epochs)
-        for rows in batches(len(labels), chosen.batch_size, rng):
-            x, y = ag.tensor(images[rows]), ag.tensor(labels[rows])
-            losses.append(train(optimizer, lambda: ag.cross_entropy_loss(network(x), y), max_norm=1.0))  # noqa: B023
-            progress.step(losses[-1])
-        score = accuracy(network, test_images, test_labels)
-        progress.clear()
-        print(f"epoch {epoch:2}: loss {np.mean(losses[-steps:]):.4f}, test accuracy {score:.4f}")
-    return finish(f"test accuracy {score:.4f}", score >= GOAL, str(GOAL), losses, chosen)
+    what = f"Training a GRU of {HIDDEN} units to read handwritten digits row by row."
+    chosen = options(what, epochs=15, batch_size=32)
+    network = GRU(np.random.default_rng(chosen.seed))
+    return train_on_digits(chosen, network, lambda rows: rows.reshape(-1, 8, 8), lr=5e-3, goal=GOAL, max_norm=1.0)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,42 @@ def train(optimizer: ag.optim.Optimizer, loss_of: Callable[[], ag.Tensor], max_n
     optimizer.step()
     optimizer.zero_grad()
     return float(loss)
+
+
+def train_on_digits(
+    chosen: argparse.Namespace,
+    network: Any,
+    images: Callable[[np.ndarray], np.ndarray],
+    lr: float,
+    goal: float,
+    max_norm: float | None = None,
+) -> int:
+    """Train a network to tell digits apart, report on every epoch, and finish with its test accuracy.
+
+    `network(x, training)` gives logits, `network.parameters()` what is trained; `images` gives rows of 64 pixels the
+    shape that it takes. The learning rate falls to a twentieth.
+    """
+    x, y, test_x, test_y = load_digits()
+    x, test_x = images(x), images(test_x)
+    rng = np.random.default_rng(chosen.seed)
+    optimizer = ag.optim.AdamW(network.parameters(), lr=lr)
+    losses: list[float] = []
+    steps = -(-len(y) // chosen.batch_size)
+    progress = Progress(steps * chosen.epochs)
+    score = 0.0
+    for epoch in range(1, chosen.epochs + 1):
+        optimizer.lr = lr * (1.05 - epoch / chosen.epochs)
+        for rows in batches(len(y), chosen.batch_size, rng):
+            inputs, labels = ag.tensor(x[rows]), ag.tensor(y[rows])
+            loss = train(optimizer, lambda: ag.cross_entropy_loss(network(inputs, True), labels), max_norm)  # noqa: B023
+            losses.append(loss)
+            progress.step(loss)
+        with ag.no_grad():
+            predicted = ag.argmax(network(ag.tensor(test_x), False), axis=1).numpy()
+        score = float((predicted == test_y).mean())
+        progress.clear()
+        print(f"epoch {epoch:2}: loss {np.mean(losses[-steps:]):.4f}, test accuracy {score:.4f}")
+    return finish(f"test accuracy {score:.4f}", score >= goal, str(goal), losses, chosen)
 
 
 def batches(n: int, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
