@@ -14,6 +14,7 @@ import pytest
 os.environ.setdefault("GGMLPY_AG_SOFTWARE_VULKAN", "1")
 
 import ggmlpy_ag as ag
+from ggmlpy_ag.backend import devices
 
 DEVICES = [info.name for info in ag.devices()]
 
@@ -36,6 +37,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> list[str]:
     return [f"device: {info}" for info in ag.devices()]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fresh_backends() -> None:
+    """Begin each file with backends that have no past.
+
+    ggml frees scratch memory when it needs more, and Mesa's llvmpipe (22.3) may then touch what was freed, which ends
+    the process some large products later.
+    """
+    for opened in devices.opened():
+        opened.trim()
+
+
+@pytest.fixture
+def fresh_backend(fresh_backends: None) -> None:
+    """Likewise each test, in files of large operands."""
+    for opened in devices.opened():
+        opened.trim()
 
 
 @pytest.fixture(params=DEVICES)

@@ -11,6 +11,8 @@ import ggmlpy_ag as ag
 from ggmlpy_ag.backend import counters
 from ggmlpy_ag.ops import addrows, order, rows, scan, sorting
 
+pytestmark = pytest.mark.usefixtures("fresh_backend")
+
 LARGE = 70_001  # more than 65,535: workgroups of a Vulkan launch, and rounds of a loop in Mesa's llvmpipe
 rng = np.random.default_rng(11)
 

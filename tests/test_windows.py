@@ -11,6 +11,8 @@ import pytest
 import ggmlpy_ag as ag
 from ggmlpy_ag.ops import convolving, linalg, pooling
 
+pytestmark = pytest.mark.usefixtures("fresh_backend")
+
 MANY = 65_537  # more than the workgroups that a launch may have along one axis
 
 
