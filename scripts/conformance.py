@@ -95,7 +95,7 @@ def conform(op: Op, device: str) -> Row:
                 for f, w in zip(found, wanted, strict=True):
                     problems += _failure(f"gradient of {name}", measure.assert_gradients_close, f, w, op)
         if agrees:
-            agrees &= _agrees_with_pytorch(op, sample, got)
+            agrees &= not _failure("", measure.assert_pytorch_agrees, torch, op, sample)
     if op.torch is not None and torch is not None and not agrees:
         problems.append(f"{op.name}: PyTorch has other values or gradients")
     fallback = ag.counters().fallbacks > before
@@ -124,23 +124,6 @@ def _failure(name: str, check: Any, *arguments: Any) -> list[str]:
 
 def _gradient_error(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.max(np.abs(found - expected), initial=0.0) / max(np.max(np.abs(expected), initial=0.0), 1e-30))
-
-
-def _agrees_with_pytorch(op: Op, sample: Sample, got: np.ndarray) -> bool:
-    assert op.torch is not None
-    theirs = measure.torch_operands(torch, sample, torch.float64)
-    floats = [theirs[i].requires_grad_(measure.has_gradient(op, sample)) for i in sample.floats]
-    expected = op.torch(torch, *theirs, **sample.options)
-    failed = _failure("", measure.assert_close, got, expected.detach().numpy(), op, sample)
-    if measure.has_gradient(op, sample):
-        operands = measure.tensors(sample)
-        found = measure.gradients(op, sample, operands, [operands[i] for i in sample.floats])
-        if expected.requires_grad:
-            expected.backward(torch.tensor(measure.output_weights(got.shape).astype(np.float64)))
-        for mine, leaf in zip(found, floats, strict=True):
-            grad = np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy()
-            failed += _failure("", measure.assert_gradients_close, mine, grad, op)
-    return not failed
 
 
 def dtypes(op: Op) -> str:

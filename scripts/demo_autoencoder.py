@@ -62,7 +62,7 @@ def main() -> int:
     for _ in range(chosen.epochs):
         for rows in batches(len(images), chosen.batch_size, rng):
             x = ag.tensor(images[rows])
-            losses.append(train(optimizer, lambda: ag.mse_loss(network(x), x)))  # noqa: B023
+            losses.append(train(optimizer, lambda: ag.mse_loss(network(x), x)))  # noqa: B023 - called at once
             progress.step(losses[-1])
     with ag.no_grad():
         back = network(ag.tensor(unseen)).numpy()

@@ -115,7 +115,7 @@ def main() -> int:
     for step in range(1, chosen.steps + 1):
         x, y = text.batch(text.training, chosen.batch_size, rng)
         optimizer.lr = 3e-3 * min(1.0, step / 50, 2.0 * (1.02 - step / chosen.steps))  # warm up, and down at the end
-        losses.append(train(optimizer, lambda: ag.cross_entropy_loss(model(x), y.reshape(-1)), 1.0))  # noqa: B023
+        losses.append(train(optimizer, lambda: ag.cross_entropy_loss(model(x), y.reshape(-1)), 1.0))  # noqa: B023 - called at once
         progress.step(losses[-1])
         if step % EVERY == 0:
             progress.clear()

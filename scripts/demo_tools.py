@@ -104,7 +104,7 @@ def train_on_digits(
         optimizer.lr = lr * (1.05 - epoch / chosen.epochs)
         for rows in batches(len(y), chosen.batch_size, rng):
             inputs, labels = ag.tensor(x[rows]), ag.tensor(y[rows])
-            loss = train(optimizer, lambda: ag.cross_entropy_loss(network(inputs, True), labels), max_norm)  # noqa: B023
+            loss = train(optimizer, lambda: ag.cross_entropy_loss(network(inputs, True), labels), max_norm)  # noqa: B023 - called at once
             losses.append(loss)
             progress.step(loss)
         with ag.no_grad():

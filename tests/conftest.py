@@ -39,6 +39,11 @@ def pytest_report_header() -> list[str]:
     return [f"device: {info}" for info in ag.devices()]
 
 
+def _reopen() -> None:
+    for opened in devices.opened():
+        opened.trim()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def fresh_backends() -> None:
     """Begin each file with backends that have no past.
@@ -46,15 +51,13 @@ def fresh_backends() -> None:
     ggml frees scratch memory when it needs more, and Mesa's llvmpipe (22.3) may then touch what was freed, which ends
     the process some large products later.
     """
-    for opened in devices.opened():
-        opened.trim()
+    _reopen()
 
 
 @pytest.fixture
 def fresh_backend(fresh_backends: None) -> None:
     """Likewise each test, in files of large operands."""
-    for opened in devices.opened():
-        opened.trim()
+    _reopen()
 
 
 @pytest.fixture(params=DEVICES)

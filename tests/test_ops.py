@@ -13,6 +13,7 @@ from optable.measure import (
     SMALL,
     assert_close,
     assert_gradients_close,
+    assert_pytorch_agrees,
     gradients,
     has_gradient,
     kept_bytes,
@@ -21,7 +22,6 @@ from optable.measure import (
     reference,
     some,
     tensors,
-    torch_operands,
     wide,
 )
 
@@ -74,22 +74,7 @@ def test_gradients_at_edges_are_pytorchs(op: Op, sample: Sample, device: str) ->
 
 
 def check_against_pytorch(op: Op, sample: Sample) -> None:
-    torch = pytest.importorskip("torch")
-    assert op.torch is not None
-    operands = tensors(sample)
-    theirs = torch_operands(torch, sample, torch.float64)
-    floats = [theirs[i].requires_grad_(has_gradient(op, sample)) for i in sample.floats]
-    expected = op.torch(torch, *theirs, **sample.options)
-    with ag.no_grad():
-        got = op.call(*operands, **sample.options).numpy()
-    assert_close(got, expected.detach().numpy(), op, sample)
-    if has_gradient(op, sample):
-        found = gradients(op, sample, operands, [operands[i] for i in sample.floats])
-        if expected.requires_grad:  # not where the result is a constant
-            expected.backward(torch.tensor(wide(output_weights(got.shape))))
-        for mine, leaf in zip(found, floats, strict=True):
-            grad = np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy()
-            assert_gradients_close(mine, grad, op)
+    assert_pytorch_agrees(pytest.importorskip("torch"), op, sample)
 
 
 def test_the_gradient_of_gelu_at_infinity_is_its_limit(device: str) -> None:

@@ -15,8 +15,9 @@ from ..tensor import Index, Tensor, TensorLike, as_numpy
 from . import base
 from .base import check_dims
 from .join import pad
-from .moving import flipped, joined_bounds
+from .moving import flipped
 from .rearrange import flip
+from .rows import joined_bounds
 from .select import taken
 from .shape import reshape
 

@@ -24,16 +24,7 @@ def joined(parts: Sequence[Array], axis: int) -> Array:
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
-    a, b = joined(parts[:middle], axis), joined(parts[middle:], axis)
-    out = rows.concat(a, b, axis)
-    out.storage.bounds = joined_bounds(a, b)
-    return out
-
-
-def joined_bounds(a: Array, b: Array) -> tuple[int, int] | None:
-    """Least and greatest integer of both storages; None where one is unknown."""
-    x, y = a.storage.bounds, b.storage.bounds
-    return None if x is None or y is None else (min(x[0], y[0]), max(x[1], y[1]))
+    return rows.concat(joined(parts[:middle], axis), joined(parts[middle:], axis), axis)
 
 
 def cut(a: Array, axis: int, start: int, stop: int) -> Array:

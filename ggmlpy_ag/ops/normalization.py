@@ -245,6 +245,7 @@ def _over_root_mean_square(a: Array, eps: float) -> Array:
 
 
 def mean_square(a: Array, axes: tuple[int, ...]) -> Array:
+    """The mean of the squares over some axes, which keep extent 1."""
     return scaled(_sum(unary(prim.SQUARE, a), axes), 1.0 / prod(a.shape[i] for i in axes))
 
 
@@ -276,6 +277,7 @@ def as_channels(op: str, x: TensorLike) -> tuple[Tensor, Shape]:
 def affine(
     op: str, x: Tensor, shape: Shape, weight: TensorLike | None, bias: TensorLike | None
 ) -> tuple[Tensor | None, Tensor | None]:
+    """Weight and bias, those there are, as tensors beside x. Raises ValueError for another shape."""
     found: list[Tensor | None] = []
     for name, value in (("weight", weight), ("bias", bias)):
         tensor = None if value is None else floats(op, x, value)[1]
@@ -286,6 +288,7 @@ def affine(
 
 
 def checked_eps(op: str, eps: float) -> float:
+    """eps as a float. Raises TypeError for no number, ValueError for a negative or infinite one."""
     value = number(eps)
     if value is None:
         raise TypeError(f"{op}: eps must be a number, not {type(eps).__name__}")

@@ -21,6 +21,7 @@ from ..backend.devices import Device
 from ..tape import record
 from ..tensor import Tensor, TensorLike, parse_dtype
 from .base import binary, check_dims, floats, int_shape, number, result, scaled, unary, wide
+from .compare import order
 
 _lock = threading.Lock()
 _generator = np.random.Generator(np.random.Philox())
@@ -180,8 +181,8 @@ def bernoulli(p: TensorLike, shape: Any = None) -> Tensor:
         raise ValueError(f"bernoulli: p has shape {p.shape} already; shape goes with a number only")
     with _lock:
         values = np.asarray(_generator.random(p.shape, np.float32))
-    ahead = binary("bernoulli", prim.SUB, wide(p), p._array.device.upload(values, "bernoulli"))
-    return Tensor(unary(prim.RELU, unary(prim.SGN, ahead)))
+    drawn = p._array.device.upload(values, "bernoulli")
+    return Tensor(unary(prim.RELU, order("bernoulli", wide(p), drawn)))
 
 
 def _chosen(p: float, shape: Shape) -> np.ndarray:

@@ -68,7 +68,15 @@ def from_rows(a: Array, shape: Shape, axis: int) -> Array:
 def concat(a: Array, b: Array, axis: int) -> Array:
     """One after the other along an axis."""
     shape = tuple([n + (b.shape[i] if i == axis else 0) for i, n in enumerate(a.shape)])
-    return a.device.graph.record(prim.CONCAT, (a, b), shape, a.dtype, len(shape) - 1 - axis)
+    out = a.device.graph.record(prim.CONCAT, (a, b), shape, a.dtype, len(shape) - 1 - axis)
+    out.storage.bounds = joined_bounds(a, b)
+    return out
+
+
+def joined_bounds(a: Array, b: Array) -> tuple[int, int] | None:
+    """Least and greatest integer of both storages; None where one is unknown."""
+    x, y = a.storage.bounds, b.storage.bounds
+    return None if x is None or y is None else (min(x[0], y[0]), max(x[1], y[1]))
 
 
 # ---------------------------------------------------------------- order

@@ -78,6 +78,7 @@ def embedding(indices: Any, weight: TensorLike) -> Tensor:
 
 
 def taken(op: str, x: Tensor, index: Tensor, axis: int) -> Tensor:
+    """Slices of x by an int32 index in its range, in place of one axis; what `take` and `x[index]` share."""
     before = x.shape
     outer, n, inner = prod(before[:axis]), before[axis], prod(before[axis + 1 :])
     picked = rows.pick(base.reshaped(x._array, (outer, n, inner)), _repeated(index, outer))

@@ -106,6 +106,25 @@ def torch_operands(torch: Any, sample: Sample, dtype: Any) -> list[Any]:
     ]
 
 
+def assert_pytorch_agrees(torch: Any, op: Op, sample: Sample) -> None:
+    """Values and gradients are within the tolerances of what PyTorch makes of them in float64."""
+    assert op.torch is not None
+    operands = tensors(sample)
+    theirs = torch_operands(torch, sample, torch.float64)
+    floats = [theirs[i].requires_grad_(has_gradient(op, sample)) for i in sample.floats]
+    expected = op.torch(torch, *theirs, **sample.options)
+    with ag.no_grad():
+        got = op.call(*operands, **sample.options).numpy()
+    assert_close(got, expected.detach().numpy(), op, sample)
+    if has_gradient(op, sample):
+        found = gradients(op, sample, operands, [operands[i] for i in sample.floats])
+        if expected.requires_grad:  # not where the result is a constant
+            expected.backward(torch.tensor(wide(output_weights(got.shape))))
+        for mine, leaf in zip(found, floats, strict=True):
+            grad = np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy()
+            assert_gradients_close(mine, grad, op)
+
+
 def kept_bytes(tape: ag.Tape) -> int:
     """Bytes of the storages that the rules on a tape hold, each counted once."""
     storages = {t._array.storage for node in tape.nodes for t in captured(node.grad_fn)}
