@@ -1,6 +1,6 @@
 """ggmlpy_ag: train neural networks on whatever GPU there is, through ggml, and see what the tape keeps in memory."""
 
-from . import ops, optim
+from . import nn, ops, optim
 from .backend.array import BFLOAT as bfloat16
 from .backend.counters import Counters, counters
 from .backend.devices import device, devices, empty_cache, memory_stats, reset_peak_memory
@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Counters", "FallbackError", "GgmlError", "GradcheckError", "MemoryStats", "OutOfMemoryError", "Tape",
     "TapeReport", "Tensor", "backward", "bfloat16", "checkpoint", "counters", "device", "devices", "empty_cache",
-    "grad_tape", "gradcheck", "matmul_precision", "memory_stats", "no_grad", "optim", "param", "record",
+    "grad_tape", "gradcheck", "matmul_precision", "memory_stats", "nn", "no_grad", "optim", "param", "record",
     "reset_peak_memory", "set_fallback", "set_matmul_precision", "tape_memory", "tensor", "zero_grad",
 ]  # fmt: skip
 __all__ += ops.__all__

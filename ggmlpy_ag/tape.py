@@ -22,17 +22,22 @@ GradFn: TypeAlias = Callable[[Tensor], Sequence[Tensor | None]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+# Path of the module that runs below the outermost one: nn.Module sets it, nodes remember it.
+running_layer: ContextVar[str | None] = ContextVar("ggmlpy_ag_layer", default=None)
+
+
 class Node:
     """One recorded operation.
 
     `op` is the name the user called. `edges` has one entry an operand: the node that made it, the operand itself
     when it is a leaf that requires a gradient, or None. `specs` are the operands' shapes and dtypes. `operands` are
     weak links to the operands' storages, for the report. `saved` has the storage (a weak link), version and shape of
-    each value that the rule captured. `fields` are named extras that only a report looks at.
+    each value that the rule captured. `fields` are named extras that only a report looks at. `layer` is the path of the
+    `nn.Module` that ran, "" in the outermost one, None outside of any.
     """
 
     __slots__ = (
-        "__weakref__", "edges", "fields", "grad_fn", "index", "op", "operands", "saved", "specs", "tape",
+        "__weakref__", "edges", "fields", "grad_fn", "index", "layer", "op", "operands", "saved", "specs", "tape",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +65,7 @@ class Node:
         self.operands = operands
         self.grad_fn: GradFn | None = grad_fn
         self.fields = fields
+        self.layer = running_layer.get()
         self.saved = []
         for tensor in captured(grad_fn):
             storage = tensor._array.storage

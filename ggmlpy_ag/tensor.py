@@ -147,6 +147,14 @@ class Tensor:
         """The same storage, without a gradient and outside every tape."""
         return Tensor(self._array)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A leaf with memory of its own; without the gradient. Raises TypeError for one that a tape recorded."""
+        if self._node is not None:
+            raise TypeError("only leaves can be copied: this tensor was computed on a tape; copy its detach()")
+        copied = Tensor(self._array.device.graph.copy(self._array), self.requires_grad)
+        memo[id(self)] = copied
+        return copied
+
     def zero_grad(self) -> None:
         """Forget the gradient."""
         self.grad = None

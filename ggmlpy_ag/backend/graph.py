@@ -143,9 +143,10 @@ class Graph:
 
     def packed(self, array: Array) -> Array:
         """The array itself where it is packed, else a packed copy."""
-        return array if array.packed else self._copy(array)
+        return array if array.packed else self.copy(array)
 
-    def _copy(self, array: Array) -> Array:
+    def copy(self, array: Array) -> Array:
+        """A packed copy, with memory of its own."""
         # Vulkan would take a last extent of 1 for that of a transpose, whose kernel is 500 times slower here.
         shape, strides = array.shape, array.strides
         while shape and shape[-1] == 1:
@@ -161,7 +162,7 @@ class Graph:
             array.shape, array.strides
         ):
             return array
-        return self._copy(array)
+        return self.copy(array)
 
     # ------------------------------------------------------------ running
 

@@ -264,7 +264,7 @@ def to(x: Tensor, device: str | Any = None, dtype: Any = None) -> Tensor:
     """
     if not isinstance(x, Tensor):
         raise TypeError(f"to: a Tensor moves between devices, not {type(x).__name__}; ag.tensor takes a device")
-    if dtype is None and _names_type(device):
+    if dtype is None and names_type(device):
         device, dtype = None, device
     if dtype is not None:
         x = astype(x, dtype)
@@ -279,7 +279,7 @@ def to(x: Tensor, device: str | Any = None, dtype: Any = None) -> Tensor:
     return record("to", out, (x,), lambda g: (to(g, home),))
 
 
-def _names_type(value: Any) -> bool:
+def names_type(value: Any) -> bool:
     try:
         parse_dtype(value)
     except TypeError:
