@@ -47,6 +47,7 @@ VULKAN_COMPAT = (ROOT / "scripts" / "vulkan-compat").as_posix()
 VENV = ROOT / ".venv"
 VENV_PYTHON = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 CORES = os.cpu_count() or 1
+WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadgroup"]  # of pytest-xdist: more only wait for memory
 
 
 class Command(NamedTuple):
@@ -59,7 +60,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "demo": Command("train on handwritten digits", ["digits"], ["scripts/demo_digits.py"]),
-    "test": Command("run the tests", ["dev"], ["-m", "pytest"]),
+    "test": Command("run the tests", ["dev"], ["-m", "pytest", *WORKERS]),
     "shell": Command("open Python", [], ["-i", "-c", "import numpy as np, ggmlpy_ag as ag"]),
     "doctor": Command("show what there is to build and run with", [], ["-m", "ggmlpy_ag", "doctor"]),
 }
