@@ -35,7 +35,8 @@ def checkpoint(fn: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     >>> ag.backward(loss)[w].shape
     (2, 2)
     """
-    if recording_tape() is None:
+    outer = recording_tape()
+    if outer is None:
         return _called(fn, args, kwargs)
     state = get_rng_state()
     tape = Tape()
@@ -46,6 +47,7 @@ def checkpoint(fn: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
         return made  # nothing inside has a gradient, or `made` is one of the inputs
     # whatever requires a gradient and was not made inside: arguments, parameters, values of the outer tape
     inputs = tuple(dict.fromkeys(edge for node in tape.nodes for edge in node.edges if isinstance(edge, Tensor)))
+    work = sum(node.multiply_adds for node in tape.nodes)
     tape.clear()
 
     def grad(g: Tensor) -> tuple[Tensor | None, ...]:
@@ -63,7 +65,9 @@ def checkpoint(fn: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
             again.clear()
         return tuple(found.get(tensor) for tensor in inputs)
 
-    return record("checkpoint", made.detach(), inputs, grad)
+    out = record("checkpoint", made.detach(), inputs, grad)
+    outer.nodes[-1].multiply_adds = work  # not by record(), where the operations inside have been counted already
+    return out
 
 
 def _called(fn: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:

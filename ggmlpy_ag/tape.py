@@ -9,6 +9,7 @@ leaves such as parameters.
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -24,6 +25,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Path of the module that runs below the outermost one: nn.Module sets it, nodes remember it.
 running_layer: ContextVar[str | None] = ContextVar("ggmlpy_ag_layer", default=None)
+# Multiply-adds by layer, of all operations whether a tape records them or not, where somebody counts.
+work: ContextVar[Counter[str | None] | None] = ContextVar("ggmlpy_ag_work", default=None)
 
 
 class Node:
@@ -33,15 +36,23 @@ class Node:
     when it is a leaf that requires a gradient, or None. `specs` are the operands' shapes and dtypes. `operands` are
     weak links to the operands' storages, for the report. `saved` has the storage (a weak link), version and shape of
     each value that the rule captured. `fields` are named extras that only a report looks at. `layer` is the path of the
-    `nn.Module` that ran, "" in the outermost one, None outside of any.
+    `nn.Module` that ran, "" in the outermost one, None outside of any. `multiply_adds` is what computing the result
+    needs of them, by the textbook formula and not as a device does it; 0 but for products, convolutions and attention.
     """
 
     __slots__ = (
-        "__weakref__", "edges", "fields", "grad_fn", "index", "layer", "op", "operands", "saved", "specs", "tape",
+        "__weakref__", "edges", "fields", "grad_fn", "index", "layer", "multiply_adds", "op", "operands", "saved",
+        "specs", "tape",
     )  # fmt: skip
 
     def __init__(
-        self, op: str, tape: Tape, inputs: Sequence[Tensor], grad_fn: GradFn, fields: Mapping[str, Any]
+        self,
+        op: str,
+        tape: Tape,
+        inputs: Sequence[Tensor],
+        grad_fn: GradFn,
+        fields: Mapping[str, Any],
+        multiply_adds: int,
     ) -> None:
         self.op = op
         self.tape = tape.link
@@ -66,6 +77,7 @@ class Node:
         self.grad_fn: GradFn | None = grad_fn
         self.fields = fields
         self.layer = running_layer.get()
+        self.multiply_adds = multiply_adds
         self.saved = []
         for tensor in captured(grad_fn):
             storage = tensor._array.storage
@@ -217,7 +229,12 @@ def clear_tape() -> None:
 
 
 def record(
-    op: str, out: Tensor, inputs: Sequence[Tensor], grad_fn: GradFn, fields: Mapping[str, Any] | None = None
+    op: str,
+    out: Tensor,
+    inputs: Sequence[Tensor],
+    grad_fn: GradFn,
+    fields: Mapping[str, Any] | None = None,
+    multiply_adds: int = 0,
 ) -> Tensor:
     """Put an operation on the recording tape, if there is one and an operand requires a gradient.
 
@@ -227,11 +244,14 @@ def record(
         inputs: the operands the rule gives gradients for.
         grad_fn: takes the gradient of `out`, returns one gradient (or None) for each operand, of its shape.
         fields: named extras (tensors, or containers of them) that the tape shall hold besides.
+        multiply_adds: what computing `out` needs, for `nn.summary`; of matrix products and the like only.
     """
+    if multiply_adds and (counted := work.get()) is not None:
+        counted[running_layer.get()] += multiply_adds
     tape = recording_tape()
     if tape is None or True not in [t.requires_grad for t in inputs]:
         return out
-    node = Node(op, tape, inputs, grad_fn, fields or {})
+    node = Node(op, tape, inputs, grad_fn, fields or {}, multiply_adds)
     tape.nodes.append(node)
     out.requires_grad = True
     out._node = weakref.ref(node)

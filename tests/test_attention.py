@@ -114,3 +114,43 @@ def test_rotating_turns_back_and_keeps_products_of_equal_distance(device: str) -
             out = ag.rope(leaf, interleaved=interleaved)
         back = ag.backward(out, out.detach())[leaf]
         np.testing.assert_allclose(back.numpy(), leaf.numpy(), 1e-6, 3e-7)
+
+
+# ---------------------------------------------------------------- dropout
+
+
+def dropped_attention(q: ag.Tensor, k: ag.Tensor, v: ag.Tensor, mask: object) -> ag.Tensor:
+    """The formula, with the probabilities at hand; draws what the operation draws."""
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    p = ag.softmax(scores if mask is None else scores + mask)
+    return ag.dropout(p, 0.5) @ v
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_dropout_drops_probabilities(masked: bool, device: str) -> None:
+    q, k, v = params((2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 2))
+    mask = ag.param(normal(4, 6, seed=9)) if masked else None
+    found = {}
+    for call in (lambda *x: ag.scaled_dot_product_attention(*x, dropout=0.5), dropped_attention):
+        ag.manual_seed(3)
+        with ag.grad_tape():
+            out = call(q, k, v, mask)
+        grads = ag.backward(out, normal(*out.shape))
+        found[call] = [out, *(grads[t] for t in (q, k, v, mask) if t is not None)]
+    for a, b in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-5, 1e-6)
+
+
+def test_gradients_of_gradients_go_through_dropout(device: str) -> None:
+    q, k, v = params((1, 2, 3), (1, 3, 3), (1, 3, 2))
+    found = {}
+    for call in (lambda *x: ag.scaled_dot_product_attention(*x, dropout=0.5), dropped_attention):
+        ag.manual_seed(3)
+        with ag.grad_tape():
+            first = ag.backward((call(q, k, v, None) ** 2.0).sum(), create_graph=True)
+            loss = (first[q] ** 2.0).sum() + (first[k] ** 2.0).sum()
+        second = ag.backward(loss)
+        found[call] = [second[t].numpy() for t in (q, k, v)]
+        ag.zero_grad((q, k, v))
+    for a, b in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(a, b, 1e-4, 1e-5)

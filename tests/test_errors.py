@@ -25,7 +25,6 @@ CASES: dict[str, tuple[Op, Error]] = {
     for i, error in enumerate(errors)
 }
 MISSING = "devices"  # too few of them
-pytestmark = pytest.mark.xdist_group("errors")  # one worker: it shares what a child process found
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -91,7 +91,6 @@ def test_values(device: str, entry: Entry, sample: Sample) -> None:
     check(device, entry, sample)
 
 
-@pytest.mark.xdist_group("many")  # one worker: it shares what a child process found
 @on_devices(*((entry, sample) for entry in ENTRIES for sample in entry.large))
 def test_many_of_something(device: str, entry: Entry, sample: Sample) -> None:
     found, end = verdicts(device)
@@ -155,7 +154,6 @@ def try_layouts(device: Device) -> None:
                 device.download(record(entry, [a for a, _ in placed], [v for _, v in placed], sample.parameters))
 
 
-@pytest.mark.xdist_group("layouts")  # likewise
 @on_devices(*((entry, sample) for entry in ENTRIES for sample in entry.laid))
 def test_operands_of_each_layout_are_taken_as_they_lie(device: str, entry: Entry, sample: Sample) -> None:
     assert not last_words(device)

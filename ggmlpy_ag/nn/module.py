@@ -142,7 +142,10 @@ class Module:
         entered = _root.set(self) if root is None else None
         token = running_layer.set("" if root is None else _path(root, self))
         try:
-            return self.forward(*args, **kwargs)
+            out = self.forward(*args, **kwargs)
+            if (look := onlooker.get()) is not None:
+                look(self, out)
+            return out
         finally:
             running_layer.reset(token)
             if entered is not None:
@@ -282,9 +285,11 @@ class Module:
             strict: whether every name must be on both sides. Shapes must fit in any case.
 
         Raises:
-            ValueError: lists the names that are missing, unexpected or of another shape. TypeError: a value that holds
-            no numbers. Nothing has changed then.
+            ValueError: lists the names that are missing, unexpected or of another shape. TypeError: no mapping, or a
+            value that holds no numbers. Nothing has changed then.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"load_state_dict: state must be a mapping of names to arrays, not {type(state).__name__}")
         own = self.state_dict()
         values = {
             name: value if isinstance(value, Tensor) else as_numpy(value, None, f"the value of {name}")
@@ -322,14 +327,16 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        parts = [f"  ({name}): " + repr(vars(self)[name]).replace("\n", "\n  ") for name in self._modules]
-        extra = self.extra_repr()
-        if not parts:
-            return f"{type(self).__name__}({extra})"
-        return "\n".join([f"{type(self).__name__}({extra}", *parts, ")"])
+        kind, extra = type(self).__name__, self.extra_repr()
+        if not self._modules:
+            return f"{kind}({extra})"
+        lines = [extra] * bool(extra) + [f"({name}): {vars(self)[name]!r}" for name in self._modules]
+        return "\n".join([f"{kind}(", *("  " + line.replace("\n", "\n  ") for line in lines), ")"])
 
 
 _root: ContextVar[Module | None] = ContextVar("ggmlpy_ag_root", default=None)  # the outermost module that runs
+# Called with each module that has run and what it returned, while running_layer is still its path.
+onlooker: ContextVar[Callable[[Module, Any], None] | None] = ContextVar("ggmlpy_ag_onlooker", default=None)
 _structure = 0  # how often any module got or lost a part, a parameter or a buffer
 _known: WeakKeyDictionary[Module, tuple[int, dict[int, str]]] = WeakKeyDictionary()
 
@@ -370,7 +377,7 @@ def _listed(what: str, names: list[str]) -> list[str]:
 def _check_name(method: str, module: Module, name: str) -> None:
     if not isinstance(name, str) or not name or "." in name:
         raise ValueError(f"{method}: a name must be a text without a dot, not {name!r}")
-    if hasattr(type(module), name):
+    if hasattr(type(module), name) or name in Module.__annotations__:
         raise ValueError(f"{method}: {name} is an attribute of {type(module).__name__} already")
 
 

@@ -5,7 +5,6 @@ Those that are x times a gate, such as gelu, are in swish.py.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from ..backend import primitives as prim
@@ -13,7 +12,7 @@ from ..backend.array import Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
-from .base import binary, floats, nan_kept, number, one_axis, result, scaled, unary, wide
+from .base import binary, finite, floats, nan_kept, number, one_axis, result, scaled, unary, wide
 from .compare import clamp, gt, lt, order
 from .functions import abs, exp, expm1_below, log1p_near, sign
 from .order import row_max
@@ -56,7 +55,7 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
     [-0.5, 3.0]
     """
     (x,) = floats("leaky_relu", x)
-    slope = _finite("leaky_relu", "negative_slope", negative_slope)
+    slope = finite("leaky_relu", "negative_slope", negative_slope)
     a = wide(x)
     out = result(nan_kept(unary(prim.LEAKY_RELU, a, slope), a), x)
     kept = out if slope >= 0.0 else x  # whichever tells x > 0; the next layer keeps the result anyway
@@ -84,7 +83,7 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     [-0.5, 0.0, 3.0]
     """
     (x,) = floats("elu", x)
-    limit = _finite("elu", "alpha", alpha)
+    limit = finite("elu", "alpha", alpha)
     if limit < 0.0:
         raise ValueError(f"elu: alpha must be from 0 on, not {alpha}")
     a = wide(x)
@@ -173,7 +172,7 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     [0.0, 30.0, 1000.0]
     """
     (x,) = floats("softplus", x)
-    sharp = _finite("softplus", "beta", beta)
+    sharp = finite("softplus", "beta", beta)
     limit = number(threshold)
     if limit is None:
         raise TypeError(f"softplus: threshold must be a number, not {threshold!r}")
@@ -195,16 +194,6 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         return (g * slope,)
 
     return record("softplus", out, (x,), grad)
-
-
-def _finite(op: str, name: str, value: float) -> float:
-    """A checked argument."""
-    checked = number(value)
-    if checked is None:
-        raise TypeError(f"{op}: {name} must be a number, not {value!r}")
-    if not math.isfinite(checked):
-        raise ValueError(f"{op}: {name} must be finite, not {value}")
-    return checked
 
 
 def softmax(x: TensorLike, axis: int = -1) -> Tensor:

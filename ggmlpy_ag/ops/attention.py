@@ -17,6 +17,7 @@ from .activation import softmax_rows
 from .base import binary, cast, clamped, counting, expanded, floats, number, reshaped, result, scaled, unary, wide
 from .linalg import _matmul, matmul
 from .order import LARGEST
+from .random import check_rate, dropping
 from .reduce import _sum, sum, sum_to
 from .shape import astype
 
@@ -30,12 +31,13 @@ def scaled_dot_product_attention(
     mask: TensorLike | None = None,
     causal: bool = False,
     scale: float | None = None,
+    dropout: float = 0.0,
 ) -> Tensor:
     """softmax(q @ k.mT * scale + mask) @ v for each head (Vaswani et al. 2017), as PyTorch has it.
 
     The tape keeps q, k, v and the mask, which grow with the sequence and not with its square. The probabilities, l * s
     of them for each head, exist only while they are used; the backward pass computes them again, which makes its four
-    products five.
+    products five. With dropout the tape keeps one float16 for each of them.
 
     With fewer heads in k and v than in q, each serves as many neighbouring heads of q (Ainslie et al. 2023).
 
@@ -49,12 +51,14 @@ def scaled_dot_product_attention(
         causal: hide from place i of l the places beyond i of s. Both are counted from the first, as in PyTorch, also
             where l and s differ. With a mask, what either hides is hidden.
         scale: None for 1 / sqrt(e).
+        dropout: the probability in [0, 1] with which `ag.dropout` drops each of the probabilities.
 
     Returns:
         (..., heads, l, ev). Where a mask hides everything it is 0 and gradients are 0, as in PyTorch.
 
     Raises:
-        ValueError: shapes do not fit, operands are on different devices, scale is not finite. TypeError: a wrong type.
+        ValueError: shapes do not fit, operands are on different devices, scale is not finite, dropout outside [0, 1].
+        TypeError: a wrong type.
 
     >>> q, k, v = np.ones((1, 2, 4)), np.ones((1, 3, 4)), [[[1.0], [3.0], [5.0]]]
     >>> ag.scaled_dot_product_attention(q, k, v, causal=True).tolist()
@@ -64,9 +68,12 @@ def scaled_dot_product_attention(
     """
     q, k, v = floats(NAME, q, k, v)
     plan = _plan(q, k, v, causal, scale)
+    rate = check_rate(NAME, "dropout", dropout)
     added = None if mask is None else _additive(mask, q, plan)
-    weights = _weights_array(q, k, added, plan)
-    array = _matmul(reshaped(weights, plan.grouped(weights.shape[-1])), wide(v))
+    weights = Tensor(_weights_array(q, k, added, plan))
+    drop = dropping(rate, weights) if rate else None
+    used = weights if drop is None else drop(weights)
+    array = _matmul(reshaped(used._array, plan.grouped(used.shape[-1])), wide(v))
     array = reshaped(array, (*q.shape[:-1], v.shape[-1]))
     if added is not None:
         array = binary(NAME, prim.MUL, array, _seeing(added, plan))
@@ -82,21 +89,28 @@ def scaled_dot_product_attention(
         if added is not None:
             g = g * Tensor(_seeing(added, plan))
         g = g.reshape(plan.grouped(g.shape[-1]))
-        to_v = matmul(p.reshape(plan.grouped(p.shape[-1])).mT, g) if to_values else None
+        used = p if drop is None else drop(p)
+        to_v = matmul(used.reshape(plan.grouped(p.shape[-1])).mT, g) if to_values else None
         if values is None:
             return (None, None, to_v, None)[:count]
-        slope = _softmax_slope(p, matmul(g, astype(values, FLOAT).mT).reshape(p.shape))
+        to_p = matmul(g, astype(values, FLOAT).mT).reshape(p.shape)
+        slope = _softmax_slope(p, to_p if drop is None else drop(to_p))
         to_q, to_k, *to_mask = _to_factors(slope, q, k, added, plan)
         return to_q, to_k, to_v, *to_mask
 
-    return record(NAME, result(array, q, k, v), operands, grad)
+    work = weights.size * (q.shape[-1] + v.shape[-1])
+    return record(NAME, result(array, q, k, v), operands, grad, multiply_adds=work)
 
 
 def _weights(q: Tensor, k: Tensor, added: Tensor | None, plan: _Plan) -> Tensor:
     """The probabilities of all places for each place, (..., heads, l, s): what a rule recomputes, itself recorded."""
     out = Tensor(_weights_array(q, k, added, plan))
     operands = (q, k) if added is None else (q, k, added)
-    return record(NAME, out, operands, lambda g: _to_factors(_softmax_slope(out, g), q, k, added, plan))
+
+    def grad(g: Tensor) -> tuple[Tensor | None, ...]:
+        return _to_factors(_softmax_slope(out, g), q, k, added, plan)
+
+    return record(NAME, out, operands, grad, multiply_adds=out.size * q.shape[-1])
 
 
 def _softmax_slope(p: Tensor, g: Tensor) -> Tensor:

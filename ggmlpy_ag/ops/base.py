@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from functools import lru_cache
@@ -27,6 +28,23 @@ def number(value: Any) -> float | None:
         except OverflowError:
             raise ValueError("an operand is an integer too large for a float") from None
     return None
+
+
+def finite(op: str, name: str, value: Any) -> float:
+    """An argument as a float. Raises TypeError for what is no number, ValueError for an infinite one or NaN."""
+    checked = number(value)
+    if checked is None:
+        raise TypeError(f"{op}: {name} must be a number, not {value!r}")
+    if not math.isfinite(checked):
+        raise ValueError(f"{op}: {name} must be finite, not {value}")
+    return checked
+
+
+def integer(op: str, name: str, value: Any) -> int:
+    """An argument as a Python integer. Raises TypeError for anything else, bools included."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{op}: {name} must be an integer, not {value!r}")
+    return int(value)
 
 
 def floats(op: str, *values: TensorLike) -> tuple[Tensor, ...]:
@@ -168,7 +186,7 @@ def indices(op: str, value: Any, n: int, device: Device) -> Array:
             raise ValueError(f"{op}: indices must be a regular array: {error}") from None
         if values.dtype.kind not in "iu":
             raise TypeError(f"{op}: indices must be integers, not {values.dtype}")
-        _check_indices(op, values, n)
+        check_indices(op, values, n)
         return device.upload(as_numpy(values, INT, f"{op}: indices"))
     if value._array.dtype is not INT:
         raise TypeError(f"{op}: indices must be int32, not {dtype_name(value.dtype)}")
@@ -181,11 +199,12 @@ def indices(op: str, value: Any, n: int, device: Device) -> Array:
         highest = last if int(last) < n else np.nextafter(last, np.float32(0))
         return cast(clamped(cast(array, FLOAT), 0.0, float(highest)), INT)
     if bounds[0] < 0 or bounds[1] >= n:  # of the whole storage, of which this may be a part
-        _check_indices(op, value.numpy(), n)
+        check_indices(op, value.numpy(), n)
     return packed(array)
 
 
-def _check_indices(op: str, values: np.ndarray, n: int) -> None:
+def check_indices(op: str, values: np.ndarray, n: int) -> None:
+    """Raise IndexError for an index outside [0, n), named with its place."""
     wrong = np.flatnonzero((values < 0) | (values >= n))
     if wrong.size:
         at = int(wrong[0])

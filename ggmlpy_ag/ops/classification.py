@@ -14,7 +14,7 @@ from ..backend.array import FLOAT, INT, Array, Shape, dtype_name
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from .activation import log_softmax, log_softmax_rows, softmax
-from .base import binary, cast, clamped, equal_mask, floats, number, reshaped, result, scaled, unary, wide
+from .base import binary, cast, clamped, equal_mask, floats, integer, number, reshaped, result, scaled, unary, wide
 from .choose import _choose
 from .loss import check_reduction, constant, reduced, share
 from .order import LARGEST
@@ -70,7 +70,7 @@ def cross_entropy_loss(
         raise TypeError(f"{op}: label_smoothing must be a number, not {type(label_smoothing).__name__}")
     if not 0.0 <= smoothing <= 1.0:
         raise ValueError(f"{op}: label_smoothing must be from 0 to 1, not {label_smoothing}")
-    ignored = _integer(op, "ignore_index", ignore_index)
+    ignored = integer(op, "ignore_index", ignore_index)
     if shape == logits.shape:
         if ignored >= 0:
             raise ValueError(f"{op}: ignore_index, {ignored}, is for class indices, and target holds probabilities")
@@ -116,7 +116,7 @@ def nll_loss(
     op = "nll_loss"
     log_probs, layout, shape = _classes(op, "log_probs", log_probs, target, reduction)
     factors = constant(op, "weight", weight, log_probs, (layout.classes,))
-    ignored = _integer(op, "ignore_index", ignore_index)
+    ignored = integer(op, "ignore_index", ignore_index)
     if shape == log_probs.shape:
         raise ValueError(f"{op}: target must be class indices of shape {layout.samples}, not {shape}")
     labels = _labels(op, target, layout.classes, ignored, log_probs)
@@ -181,12 +181,6 @@ def _classes(op: str, name: str, x: TensorLike, target: TensorLike, reduction: A
             f"{layout.samples}{' or probabilities of that shape' if op == 'cross_entropy_loss' else ''}, not {shape}"
         )
     return x, layout, shape
-
-
-def _integer(op: str, name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{op}: {name} must be an integer, not {value!r}")
-    return int(value)
 
 
 # ---------------------------------------------------------------- class indices

@@ -6,6 +6,7 @@ gradient of the others.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ..backend import primitives as prim
@@ -249,7 +250,7 @@ def _convolved(op: str, x: Tensor, weight: Tensor, bias: tuple[Tensor, ...], ste
         to_weight = None if left is None else _correlated(op, left, g, steps, kernel)
         return (to_x, to_weight, sum(g, (0, 2, 3)))[:count]
 
-    return record(op, out, (x, weight, *bias), grad)
+    return record(op, out, (x, weight, *bias), grad, multiply_adds=out.size * prod(weight.shape[1:]))
 
 
 def _transposed(op: str, y: Tensor, weight: Tensor, bias: tuple[Tensor, ...], steps: Steps, size: Pair) -> Tensor:
@@ -265,7 +266,7 @@ def _transposed(op: str, y: Tensor, weight: Tensor, bias: tuple[Tensor, ...], st
         to_weight = None if left is None else _correlated(op, g, left, steps, kernel)
         return (to_y, to_weight, sum(g, (0, 2, 3)))[:count]
 
-    return record(op, out, (y, weight, *bias), grad)
+    return record(op, out, (y, weight, *bias), grad, multiply_adds=y.size * prod(weight.shape[1:]))
 
 
 def _correlated(op: str, x: Tensor, y: Tensor, steps: Steps, size: Pair) -> Tensor:
@@ -279,7 +280,7 @@ def _correlated(op: str, x: Tensor, y: Tensor, steps: Steps, size: Pair) -> Tens
         to_x = None if right is None else _transposed(op, right, g, (), steps, image)
         return to_x, None if left is None else _convolved(op, left, g, (), steps, places)
 
-    return record(op, out, (x, y), grad)
+    return record(op, out, (x, y), grad, multiply_adds=y.size * prod(out.shape[1:]))
 
 
 def _biased(op: str, a: Array, x: Tensor, weight: Tensor, bias: tuple[Tensor, ...]) -> Tensor:

@@ -69,7 +69,7 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
         to_b = matmul(back.mT, rows).mT if flipped else matmul(rows.mT, back)
         return to_a, sum_to(to_b, shape_b)
 
-    return record("matmul", out, (a, b), grad)
+    return record("matmul", out, (a, b), grad, multiply_adds=out.size * shape_a[-1])
 
 
 def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
@@ -112,9 +112,8 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
         to_w = None if left is None else matmul(flat.mT, left.reshape(rows, shape_w[1]))
         return (to_x, to_w, sum_to(flat, shape_w[:1]))[:count]
 
-    return record(
-        "linear", result(array.reshaped((*shape_x[:-1], shape_w[0])), x, weight, *rest), (x, weight, *rest), grad
-    )
+    out = result(array.reshaped((*shape_x[:-1], shape_w[0])), x, weight, *rest)
+    return record("linear", out, (x, weight, *rest), grad, multiply_adds=rows * weight.size)
 
 
 def _matmul(a: Array, b: Array) -> Array:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -78,8 +79,10 @@ def set_rng_state(state: Mapping[str, Any]) -> None:
     global _generator  # noqa: PLW0603 - one generator for the process
     fresh = np.random.Philox()
     try:
+        if not 0 <= state["buffer_pos"] <= len(state["buffer"]):
+            raise ValueError("NumPy would read beyond its buffer")
         fresh.state = copy.deepcopy(dict(state))  # type: ignore[assignment]
-    except (TypeError, ValueError, KeyError):
+    except (ArithmeticError, LookupError, TypeError, ValueError):
         raise ValueError("set_rng_state: state must be what get_rng_state returned") from None
     with _lock:
         _generator = np.random.Generator(fresh)
@@ -130,11 +133,28 @@ def _drawn(op: str, arguments: tuple[Any, ...], device: str | None, dtype: Any, 
         raise TypeError(f"{op}: dtype must be a float type, not {wanted.name}")
     where = devices.get(device)
     _make_room(where, shape)
-    with _lock:
-        values = _generator.random(shape, np.float32) if op == "rand" else _generator.standard_normal(shape, np.float32)
-    out = Tensor(where.upload(np.asarray(values, np.float32), op)).astype(wanted)
+    values = uniform(shape) if op == "rand" else normal(shape)
+    out = Tensor(where.upload(values, op)).astype(wanted)
     out.requires_grad = requires_grad
     return out
+
+
+def uniform(shape: Shape) -> np.ndarray:
+    """float32 numbers in [0, 1) from the generator, on the host."""
+    with _lock:
+        return np.asarray(_generator.random(shape, np.float32))
+
+
+def normal(shape: Shape) -> np.ndarray:
+    """float32 numbers of mean 0 and variance 1 from the generator, on the host."""
+    with _lock:
+        return np.asarray(_generator.standard_normal(shape, np.float32))
+
+
+def draw_seed() -> int:
+    """An integer from the generator, to seed another one."""
+    with _lock:
+        return int(_generator.integers(1 << 63))
 
 
 def _make_room(device: Device, shape: Shape) -> None:
@@ -179,16 +199,13 @@ def bernoulli(p: TensorLike, shape: Any = None) -> Tensor:
     (p,) = floats("bernoulli", p)
     if shape is not None:
         raise ValueError(f"bernoulli: p has shape {p.shape} already; shape goes with a number only")
-    with _lock:
-        values = np.asarray(_generator.random(p.shape, np.float32))
-    drawn = p._array.device.upload(values, "bernoulli")
+    drawn = p._array.device.upload(uniform(p.shape), "bernoulli")
     return Tensor(unary(prim.RELU, order("bernoulli", wide(p), drawn)))
 
 
 def _chosen(p: float, shape: Shape) -> np.ndarray:
     """1.0 with probability p, else 0.0."""
-    with _lock:
-        return np.asarray(_generator.random(shape, np.float32) < p, np.float32)
+    return np.asarray(uniform(shape) < p, np.float32)
 
 
 def dropout(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
@@ -210,15 +227,24 @@ def dropout(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
     [0.0, 2.0]
     """
     (x,) = floats("dropout", x)
+    rate = check_rate("dropout", "p", p)
+    return dropping(rate, x)(x) if training and rate else x
+
+
+def check_rate(op: str, name: str, p: Any) -> float:
+    """A probability of being dropped. Raises ValueError outside [0, 1], TypeError for what is no number."""
     rate = number(p)
     if rate is None:
-        raise TypeError(f"dropout: p must be a number, not {type(p).__name__}")
+        raise TypeError(f"{op}: {name} must be a number, not {type(p).__name__}")
     if not 0.0 <= rate <= 1.0:
-        raise ValueError(f"dropout: p must be in [0, 1], not {p}")
-    if not training or rate == 0.0:
-        return x
-    mask = Tensor(x._array.device.upload(_chosen(1.0 - rate, x.shape).astype(HALF), "dropout"))
-    return _dropped(x, mask, 1.0 / (1.0 - rate) if rate < 1.0 else 0.0)
+        raise ValueError(f"{op}: {name} must be in [0, 1], not {p}")
+    return rate
+
+
+def dropping(rate: float, like: Tensor) -> Callable[[Tensor], Tensor]:
+    """What drops elements of a tensor of that shape, the same ones in each call."""
+    mask = Tensor(like._array.device.upload(_chosen(1.0 - rate, like.shape).astype(HALF), "dropout"))
+    return partial(_dropped, mask=mask, factor=1.0 / (1.0 - rate) if rate < 1.0 else 0.0)
 
 
 def _dropped(x: Tensor, mask: Tensor, factor: float) -> Tensor:

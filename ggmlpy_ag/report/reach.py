@@ -46,7 +46,7 @@ class Reach:
 
     `values` by operands and rules, `fields` by named extras alone, `gradients` as gradients of tensors on the tape, and
     `reads` because an operation that is not computed yet will read them. `held_outside` are those among all of them
-    that stay when the tape is cleared.
+    that stay when the tape is cleared; the memory of another library is that library's to free, and counts as such.
     """
 
     values: dict[Storage, int]
@@ -102,6 +102,7 @@ def reach(tape: Tape) -> Reach:
     gradients = {k: i for t, i in walk.known(Tensor) for k in walk.visit((things[t].grad,), i)}
     reads = {k: i for s, i in walk.known(Storage) for k in walk.visit((things[s].node,), i, shallow=False)}
     outside = _held_outside(walk)
+    borrowed = [things[s] for s, _ in walk.known(Storage) if things[s].borrowed]
 
     def storages(part: dict[int, int]) -> dict[Storage, int]:
         return {things[k]: i for k, i in part.items()}
@@ -111,7 +112,7 @@ def reach(tape: Tape) -> Reach:
         fields=storages(fields),
         gradients=storages(gradients),
         reads=storages(reads),
-        held_outside={thing for thing in _reachable(outside) if type(thing) is Storage},
+        held_outside={thing for thing in _reachable([*outside, *borrowed]) if type(thing) is Storage},
     )
 
 

@@ -107,6 +107,9 @@ def _shape_errors() -> list[Error]:
     def scaled(scale: Any) -> Any:
         return lambda m: ag.scaled_dot_product_attention(m(1, 2, 3), m(1, 4, 3), m(1, 4, 3), scale=scale)
 
+    def dropping(dropout: Any) -> Any:
+        return lambda m: ag.scaled_dot_product_attention(m(1, 2, 3), m(1, 4, 3), m(1, 4, 3), dropout=dropout)
+
     return [
         wrong((2, 3), (4, 3), (4, 3)),
         wrong((1, 2, 3), (4, 3), (4, 3)),
@@ -127,6 +130,8 @@ def _shape_errors() -> list[Error]:
         Error(masked(lambda m: np.ones((1, 1, 1, 2, 4), bool)), ValueError, (NAME, "(1, 1, 1, 2, 4)")),
         Error(masked(lambda m: m.elsewhere(2, 4)), ValueError, (NAME, *DEVICES[:2], ".to("), devices=2),
         Error(masked(lambda m: m.elsewhere(2, 4).astype("int32")), ValueError, (NAME, *DEVICES[:2]), devices=2),
+        Error(dropping("most"), TypeError, (NAME, "dropout", "str")),
+        Error(dropping(1.5), ValueError, (NAME, "dropout", "1.5")),
         Error(scaled("big"), TypeError, (NAME, "scale", "str")),
         Error(scaled(INF), ValueError, (NAME, "scale", "inf")),
         Error(scaled(np.nan), ValueError, (NAME, "scale", "nan")),
@@ -171,7 +176,7 @@ def _arguments(c: Calls) -> tuple[Any, ...]:
     )  # fmt: skip
     return (
         ag.scaled_dot_product_attention, *(c.operand(s) if c.random.random() < 0.5 else c.window(s) for s in shapes),
-        mask, c.one_of(False, True), c.one_of(None, None, 0.5, c.number()),
+        mask, c.one_of(False, True), c.one_of(None, None, 0.5, c.number()), c.one_of(0.0, 0.0, 0.5, 1.0, c.number()),
     )  # fmt: skip
 
 
