@@ -16,6 +16,10 @@ def make(optimizer: str) -> tuple[list[ag.Tensor], ag.optim.Optimizer]:
         "momentum": lambda: ag.optim.SGD(params, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True),
         "adam": lambda: ag.optim.Adam(params, lr=0.01, weight_decay=0.01),
         "adamw": lambda: ag.optim.AdamW(params, lr=0.01),
+        "rmsprop": lambda: ag.optim.RMSprop(params, lr=0.01, weight_decay=0.01, momentum=0.9, centered=True),
+        "adagrad": lambda: ag.optim.Adagrad(params, lr=0.01, lr_decay=0.1, initial_accumulator_value=0.1),
+        "lion": lambda: ag.optim.Lion(params, lr=0.001, weight_decay=0.01),
+        "groups": lambda: ag.optim.AdamW([{"params": params[:2], "lr": 0.01}, {"params": params[2:]}]),
     }
     return params, kind[optimizer]()
 
@@ -32,7 +36,7 @@ def step(params: list[ag.Tensor], optimizer: ag.optim.Optimizer, x: np.ndarray, 
     return loss.item()
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "lion", "groups"])
 def test_a_step_moves_its_batch_up_and_its_loss_down(device: str, optimizer: str) -> None:
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((32, 8)).astype(np.float32), rng.integers(0, 4, 32).astype(np.int32)

@@ -1,220 +1,225 @@
-"""What optimizers share: checked parameters, state by parameter, saving and loading it.
-
-Steps are made in float32. A parameter stored in float16 or bfloat16, in which most small steps would be lost, has a
-float32 copy in the optimizer's state ("master"; Micikevicius et al. 2018): that is stepped, and then rounded into the
-parameter.
-"""
+"""What optimizers share: groups of parameters, the step as a whole, and the face of saving and loading."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
-import numpy as np
-
-from ..backend import primitives as prim
-from ..backend.array import FLOAT, Array, Shape
+from ..backend.array import FLOAT, Array
 from ..backend.devices import Device
-from ..ops.base import binary, cast, scaled
-from ..tape import zero_grad
+from ..backend.primitives import Primitive
+from ..tape import no_grad, zero_grad
 from ..tensor import Tensor
+from . import saving
+from .checks import check_range
+from .groups import Params, as_groups, trainable
+from .state import ParameterState
 
-FUSED_ELEMENTS = 1 << 24  # in one fused step; Vulkan devices allow 512 times the 65,535 workgroups they promise
-ROWS = 64  # ggml shares a step among threads by rows
+Group: TypeAlias = dict[str, Any]
+Write: TypeAlias = tuple[Primitive, tuple[Array, ...]]
+
+
+class Move:
+    """One parameter's part of a step: its weight and gradient in float32, and what its state becomes by the step."""
+
+    __slots__ = ("changed", "grad", "state", "weight")
+
+    def __init__(self, state: ParameterState) -> None:
+        self.state = state
+        self.grad = _gradient(state.param)
+        self.weight = state.weight()
+        self.changed: dict[str, Array] = {}  # only after the step: one that failed has not been made
 
 
 class Optimizer:
-    """Base of the optimizers. A subclass names its state and makes one step.
+    """Base of the optimizers. A subclass names its state, checks its hyperparameters and says what a step writes.
 
     Args:
-        params: leaves that require a gradient, or a mapping of names to them; one named twice is stepped once.
-        lr: learning rate, a positive number or 0; may be changed between steps (`optimizer.lr = ...`).
+        params: leaves that require a gradient: a list or another iterable, such as `model.parameters()`, a mapping of
+            names to them, or a module. Or a list of groups: `[{"params": [w], "lr": 0.1}, {"params": [b]}]`, where each
+            may have hyperparameters of its own. A parameter named twice in a group is stepped once.
+        defaults: the hyperparameters of groups that do not have their own, the learning rate "lr" among them.
+
+    Attributes:
+        param_groups: a list of dicts with "params" and the hyperparameters, which may be changed between steps.
+        defaults: the hyperparameters that the optimizer was made with.
 
     Raises:
-        ValueError: no parameters, or a hyperparameter out of range. TypeError: a parameter is no trainable tensor.
+        ValueError: no parameters, a parameter in two groups, a hyperparameter out of range, or an unknown one.
+        TypeError: a parameter is no trainable tensor.
     """
 
-    state_names: tuple[str, ...] = ()
+    state_names: tuple[str, ...] = ()  # the arrays that each parameter has after its first step
+    optional_names: tuple[str, ...] = ()  # those that it may have, as its hyperparameters want
 
-    def __init__(self, params: Iterable[Tensor] | Mapping[str, Tensor], lr: float, **hyper: Any) -> None:
-        named = params.values() if isinstance(params, Mapping) else params
-        if isinstance(named, Tensor):
-            raise TypeError("params must be a list or a mapping of tensors, not one tensor")
-        self.params: list[Tensor] = list({id(p): _trainable(p) for p in named}.values())
-        if not self.params:
-            raise ValueError("an optimizer needs at least one parameter")
-        check_range("lr", lr, 0.0)
-        self.lr = lr
-        self.hyper = hyper
-        self.steps = [0] * len(self.params)  # of each parameter: one without a gradient is left alone
-        self.state: dict[int, dict[str, Array]] = {}  # by position in params
-        self._rounded: dict[int, int] = {}  # version of each 16-bit parameter when its master was rounded into it
+    def __init__(self, params: Params, defaults: Group) -> None:
+        self._check(defaults)
+        self.defaults = defaults
+        self.param_groups: list[Group] = []
+        self.state: dict[Tensor, ParameterState] = {}
+        for group in as_groups(params):
+            self.add_param_group(group)
 
-    def step(self) -> None:
-        """Update every parameter that has a gradient, in place; later reads see the new values."""
-        active = [i for i, p in enumerate(self.params) if p.grad is not None]
-        for i in active:
-            self.steps[i] += 1
+    # ------------------------------------------------------------ groups
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Train more parameters, such as a part of the model that was frozen so far.
+
+        Args:
+            group: "params", and the hyperparameters that differ from the optimizer's defaults.
+
+        Raises:
+            ValueError, TypeError: as for the optimizer. Nothing has changed then.
+        """
+        number = len(self.param_groups)
+        if not isinstance(group, Mapping) or "params" not in group:
+            raise TypeError(f'a parameter group must be a mapping with "params", not {group!r}')
+        params = group["params"]
+        new = {**self.defaults, **group, "params": trainable([params] if isinstance(params, Tensor) else params)}
+        self.check_group(number, new)
+        taken = {id(param): i for i, other in enumerate(self.param_groups) for param in other["params"]}
+        for i, param in enumerate(new["params"]):
+            if id(param) in taken:
+                raise ValueError(
+                    f"parameter {i} of param_groups[{number}], of shape {param.shape}, is in "
+                    f"param_groups[{taken[id(param)]}] already"
+                )
+        self.param_groups.append(new)
+
+    @property
+    def params(self) -> list[Tensor]:
+        """The parameters of all groups, in their order."""
+        return [param for group in self.param_groups for param in group["params"]]
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of all groups; setting it sets it for all.
+
+        Raises:
+            ValueError: the groups have several, which `param_groups` tells; or a rate to set is out of range.
+        """
+        rates = [group["lr"] for group in self.param_groups]
+        if any(rate != rates[0] for rate in rates):
+            raise ValueError(f"the groups have learning rates of their own, {rates}: see param_groups")
+        rate: float = rates[0]
+        return rate
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        check_range("lr", value, 0.0)
+        for group in self.param_groups:
+            group["lr"] = value
+
+    @property
+    def steps(self) -> list[int]:
+        """How many steps each of `params` has made; one without a gradient is left alone."""
+        return [self.state[param].steps if param in self.state else 0 for param in self.params]
+
+    def check_group(self, number: int, group: Mapping[str, Any]) -> None:
+        """Raise ValueError or TypeError, naming it, unless the group has every hyperparameter, each in its range."""
+        names = {*self.defaults, "params"}
+        if set(group) != names:
+            wrong = ", ".join(sorted(map(str, names ^ set(group))))
+            known = ", ".join(self.defaults)
+            raise ValueError(f"param_groups[{number}]: {wrong} unknown or missing; {type(self).__name__} has {known}")
         try:
-            if active:
-                self._step(active)
-                self._round_masters(active)
-        except BaseException:  # such as no memory left: the step has not been made
-            for i in active:
-                self.steps[i] -= 1
-            raise
+            self._check(group)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"param_groups[{number}]: {error}") from None
+
+    def _check(self, group: Mapping[str, Any]) -> None:
+        """Raise ValueError or TypeError, naming it, for a hyperparameter out of range."""
+        check_range("lr", group["lr"], 0.0)
+
+    # ------------------------------------------------------------ stepping
+
+    @no_grad()
+    def step(self) -> None:
+        """Update every parameter that has a gradient, in place; later reads see the new values.
+
+        What several backward passes added to a gradient counts in full: no zero_grad() belongs between them.
+
+        Raises:
+            ValueError, TypeError: a hyperparameter was set to nonsense, or a gradient does not fit its parameter.
+            Nothing has changed then.
+        """
+        for number, group in enumerate(self.param_groups):
+            self.check_group(number, group)
+        moves: dict[Device, list[Move]] = {}
+        writes: dict[Device, list[Write]] = {}
+        for number, group in enumerate(self.param_groups):
+            here: dict[Device, list[Move]] = {}
+            for param in group["params"]:
+                if param.grad is not None:
+                    here.setdefault(param._array.device, []).append(Move(self._state(param)))
+            for device, some in here.items():
+                moves.setdefault(device, []).extend(some)
+                writes.setdefault(device, []).extend(self._writes(device, number, group, some))
+        for device, done in moves.items():
+            device.graph.update(writes[device])
+            for move in done:
+                move.state.steps += 1
+                move.state.arrays.update(move.changed)
+            if rounding := [write for move in done for write in move.state.rounding()]:
+                device.graph.update(rounding)
+            for move in done:
+                move.state.was_rounded()
+
+    def _state(self, param: Tensor) -> ParameterState:
+        state = self.state.get(param)
+        if state is None:
+            trainable([param])  # the list in its group may have been changed
+            state = self.state[param] = ParameterState(param)
+        return state
+
+    def _writes(self, device: Device, number: int, group: Group, moves: Sequence[Move]) -> list[Write]:
+        """The writes in place of the parameters of a group that are on one device."""
+        raise NotImplementedError
 
     def zero_grad(self) -> None:
         """Forget the parameters' gradients, and the finished tape with what only it kept alive."""
         zero_grad(self.params)
 
+    # ------------------------------------------------------------ saving
+
     def state_dict(self) -> dict[str, Any]:
-        """A copy of everything a later `load_state_dict` needs; arrays are NumPy arrays."""
-        arrays = {
-            i: {name: a.storage.device.download(a) for name, a in state.items()} for i, state in self.state.items()
-        }
-        kind = type(self).__name__
-        return {"kind": kind, "lr": self.lr, "hyper": dict(self.hyper), "steps": list(self.steps), "state": arrays}
+        """A copy of everything that a later `load_state_dict` needs.
+
+        All but the arrays are numbers, strings and lists, as JSON has them:
+
+            {"kind": "AdamW",
+             "param_groups": [{"lr": 0.001, "betas": [0.9, 0.999], .., "params": [0, 1]}, ..],
+             "steps": [10, 10],  # of each parameter
+             "state": {0: {"first_moment": array, "second_moment": array}, ..}}
+
+        Parameters are numbered through all groups. The arrays are NumPy's, float32, of their parameter's shape;
+        "master" is the float32 copy of a parameter in 16 bits. A parameter without arrays is not in "state".
+        """
+        return saving.saved(self)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take over a state that `state_dict` made for parameters of the same shapes in the same order.
+        """Take over a state that `state_dict` made for parameters of the same shapes in the same groups.
+
+        Args:
+            saved: as `state_dict` gives it; the numbers of parameters in "state" may be strings, as JSON makes them.
+                The hyperparameters, learning rates included, become those of the state.
 
         Raises:
-            ValueError: another optimizer's state, another shape, a number out of range, or something missing.
-            TypeError: something that is no number. Nothing has changed then.
+            ValueError: another optimizer's state, other groups, another shape, a number out of range, or something
+            missing. TypeError: something that is no number. Nothing has changed then.
         """
-        missing = {"kind", "lr", "hyper", "steps", "state"} - set(saved)
-        if missing:
-            raise ValueError(f"this is no state of an optimizer: it lacks {', '.join(sorted(missing))}")
-        if saved["kind"] != type(self).__name__:
-            raise ValueError(f"this is a state of {saved['kind']}, not of {type(self).__name__}")
-        if set(saved["hyper"]) != set(self.hyper):
-            raise ValueError(f"hyperparameters are {sorted(saved['hyper'])}, expected {sorted(self.hyper)}")
-        checked = type(self)(self.params, saved["lr"], **saved["hyper"])
-        steps = [int(n) for n in saved["steps"]]
-        if len(steps) != len(self.params) or min(steps) < 0:
-            raise ValueError(f"steps must be {len(self.params)} numbers that are not negative, not {saved['steps']}")
-        for i, state in saved["state"].items():
-            if not 0 <= int(i) < len(self.params):
-                raise ValueError(f"the state names parameter {i}, but there are {len(self.params)}")
-            if set(state) != self._names(int(i)):
-                raise ValueError(
-                    f"the state of parameter {i} has {sorted(state)}, expected {sorted(self._names(int(i)))}"
-                )
-            shape = self.params[int(i)].shape
-            for name, values in state.items():
-                if np.shape(values) != shape:
-                    raise ValueError(f"{name} of parameter {i} has shape {np.shape(values)}, the parameter {shape}")
-        loaded = {
-            int(i): {
-                name: self.params[int(i)]._array.device.upload(np.asarray(values, FLOAT))
-                for name, values in state.items()
-            }
-            for i, state in saved["state"].items()
-        }
-        self.state, self.hyper, self.lr, self.steps = loaded, checked.hyper, checked.lr, steps
-        self._rounded = {i: self.params[i]._array.storage.version for i in loaded}
-
-    def _step(self, active: list[int]) -> None:
-        raise NotImplementedError
-
-    def _by_device(self, active: list[int]) -> dict[Device, list[tuple[int, Tensor, Tensor]]]:
-        """Position, weight and gradient of the active ones, in float32, for each device."""
-        found: dict[Device, list[tuple[int, Tensor, Tensor]]] = {}
-        for i in active:
-            param = self.params[i]
-            if param.grad is not None:
-                weight = param.detach() if param.dtype == FLOAT else Tensor(self._master(i))
-                found.setdefault(param._array.device, []).append((i, weight, param.grad.astype(FLOAT)))
-        return found
-
-    def _master(self, i: int) -> Array:
-        """The float32 copy of a parameter, made anew where somebody has written to the parameter since."""
-        array = self.params[i]._array
-        state = self.state.setdefault(i, {})
-        if self._rounded.get(i) != array.storage.version or "master" not in state:
-            state["master"] = cast(array, FLOAT)
-        return state["master"]
-
-    def _round_masters(self, active: list[int]) -> None:
-        for i in active:
-            array = self.params[i]._array
-            if array.dtype is not FLOAT:
-                array.device.graph.update([(prim.ASSIGN, (cast(self.state[i]["master"], array.dtype), array))])
-                self._rounded[i] = array.storage.version
-
-    def _names(self, i: int) -> set[str]:
-        """Of the state that a parameter has."""
-        return {*self.state_names, *(() if self.params[i].dtype == FLOAT else ("master",))}
-
-    def _state(self, i: int, name: str) -> Array:
-        """A state array of a parameter, zeros at first."""
-        state = self.state.setdefault(i, {})
-        if name not in state:
-            array = self.params[i]._array
-            state[name] = array.device.full(array.shape, 0.0)
-        return state[name]
+        groups, state = saving.read(self, saved)
+        for group, new in zip(self.param_groups, groups, strict=True):
+            group.update(new)
+        self.state = state
 
 
-class StepParameters:
-    """The few numbers a fused ggml step reads from a tensor.
-
-    Uploading them would be one more copy to the device in every step. Instead a one-hot vector for each number is
-    uploaded once, and the device adds up number times vector, from the first number on that has changed since the step
-    before: in the order given, which begins with the steady ones.
-    """
-
-    def __init__(self, *order: int) -> None:
-        self._order = order
-        self._hot: dict[Device, list[Array]] = {}
-        self._sums: dict[Device, list[tuple[float, Array]]] = {}  # of the numbers up to each, with that number
-
-    def __call__(self, device: Device, *values: float) -> Array:
-        hot = self._hot.get(device)
-        if hot is None:
-            hot = self._hot[device] = [device.upload(row, "optimizer") for row in np.eye(len(values), dtype=FLOAT)]
-        sums = self._sums.setdefault(device, [])
-        for i, slot in enumerate(self._order):
-            value = float(FLOAT.type(values[slot]))
-            if i < len(sums) and sums[i][0] == value:
-                continue
-            del sums[i:]
-            term = scaled(hot[slot], value)
-            sums.append((value, binary("step", prim.ADD, sums[-1][1], term) if sums else term))
-        return sums[-1][1]
-
-
-def pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """The arrays of one parameter (of one shape, packed), cut to the size and rows that fused steps want."""
-    for start, shape, strides in _cuts(arrays[0].size):
-        yield tuple([Array(a.storage, a.dtype, shape, strides, a.offset + start) for a in arrays])
-
-
-@lru_cache(maxsize=1024)
-def _cuts(n: int) -> Sequence[tuple[int, Shape, Shape]]:
-    """Start, shape and strides of each piece of n elements."""
-    cuts = []
-    for start in range(0, n, FUSED_ELEMENTS):
-        count = min(FUSED_ELEMENTS, n - start)
-        rows = next((k for k in range(ROWS, 1, -1) if count % k == 0), 1)
-        cuts.append((start, (rows, count // rows), (count // rows, 1)))
-    return cuts
-
-
-def check_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
-    """Raise ValueError unless low <= value < high."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    if not low <= value < high:
-        raise ValueError(f"{name} must be in [{low}, {high}), not {value}")
-
-
-def _trainable(param: Tensor) -> Tensor:
-    if not isinstance(param, Tensor):
-        raise TypeError(f"a parameter must be a tensor, not {type(param).__name__}")
-    if not param.requires_grad or param._node is not None:
-        raise TypeError(f"a parameter must be a leaf that requires a gradient; this one has shape {param.shape}")
-    if not param._array.packed:
-        raise TypeError(f"a parameter must be contiguous; this one of shape {param.shape} is a view")
-    return param
+def _gradient(param: Tensor) -> Tensor:
+    """Its gradient in float32, once it is sure to fit: ggml would end the process, or read beyond it."""
+    grad = param.grad
+    if not isinstance(grad, Tensor):
+        raise TypeError(f"the gradient of a parameter of shape {param.shape} is a {type(grad).__name__}, not a tensor")
+    if grad.shape != param.shape or grad.device != param.device:
+        found = f"shape {grad.shape} on {grad.device}"
+        raise ValueError(f"a parameter of shape {param.shape} on {param.device} has a gradient of {found}")
+    return grad.astype(FLOAT)
