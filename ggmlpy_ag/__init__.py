@@ -1,6 +1,6 @@
 """ggmlpy_ag: train neural networks on whatever GPU there is, through ggml, and see what the tape keeps in memory."""
 
-from . import nn, ops, optim
+from . import data, io, nn, ops, optim
 from .backend.array import BFLOAT as bfloat16
 from .backend.counters import Counters, counters
 from .backend.devices import device, devices, empty_cache, memory_stats, reset_peak_memory
@@ -9,6 +9,7 @@ from .backend.graph import set_fallback
 from .backend.library import matmul_precision, set_matmul_precision
 from .backend.memory import MemoryStats
 from .checkpoint import checkpoint
+from .exchange import from_dlpack
 from .gradcheck import GradcheckError, gradcheck
 from .ops import *
 from .report import TapeReport, tape_memory
@@ -18,8 +19,9 @@ from .tensor import Tensor, param, tensor
 __version__ = "0.1.0"
 __all__ = [
     "Counters", "FallbackError", "GgmlError", "GradcheckError", "MemoryStats", "OutOfMemoryError", "Tape",
-    "TapeReport", "Tensor", "backward", "bfloat16", "checkpoint", "counters", "device", "devices", "empty_cache",
-    "grad_tape", "gradcheck", "matmul_precision", "memory_stats", "nn", "no_grad", "optim", "param", "record",
-    "reset_peak_memory", "set_fallback", "set_matmul_precision", "tape_memory", "tensor", "zero_grad",
+    "TapeReport", "Tensor", "backward", "bfloat16", "checkpoint", "counters", "data", "device", "devices",
+    "empty_cache", "from_dlpack", "grad_tape", "gradcheck", "io", "matmul_precision", "memory_stats", "nn", "no_grad",
+    "optim", "param", "record", "reset_peak_memory", "set_fallback", "set_matmul_precision", "tape_memory", "tensor",
+    "zero_grad",
 ]  # fmt: skip
 __all__ += ops.__all__

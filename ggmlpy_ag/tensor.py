@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .backend import devices
-from .backend.array import BFLOAT, FLOAT, HALF, INT, MAX_DIMS, Array, Shape, dtype_name, to_bfloat
+from .backend import devices, exchange
+from .backend.array import BFLOAT, FLOAT, INT, MAX_DIMS, Array, Shape, dtype_name, from_bfloat, own_dtype, to_bfloat
 
 if TYPE_CHECKING:
     from .tape import Node
@@ -106,10 +106,56 @@ class Tensor:
         return self.numpy().tolist()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        if copy is False:
-            raise ValueError("a tensor's values are on a device: NumPy can only have a copy of them")
-        values = self.numpy()
-        return values if dtype is None else values.astype(dtype, copy=False)
+        """For NumPy: a copy, as on every device, since optimizers write in place; with `copy=False` a view.
+
+        Raises:
+            ValueError: `copy` is False, but it requires a gradient, or NumPy cannot share the memory in that type.
+        """
+        if copy is not False:
+            values = self.numpy()
+            return values if dtype is None else values.astype(dtype, copy=False)
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        why = exchange.why_not_lent(self._array)
+        if self.requires_grad:
+            why = "it requires a gradient; share its detach()"
+        elif self.dtype == BFLOAT or wanted != self.dtype:
+            why = f"{dtype_name(self.dtype)} has to be converted"
+        if why:
+            raise ValueError(f"NumPy cannot share the memory of this tensor of shape {self.shape}: {why}")
+        return exchange.lent(self._array)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's type and number of its device: 1 for the CPU, 7 for Vulkan."""
+        return exchange.dlpack_device(self._array.device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule for `from_dlpack` of another library; computes everything that is pending.
+
+        On the CPU device it shares the memory, which stays in use as long as the other library keeps it: each sees what
+        the other writes. int32 values, which may have been checked as indices, are copied.
+
+        Args:
+            stream: None: neither device has streams.
+            max_version: the newest version of DLPack that is understood; before 1.0 without it.
+            dl_device: the CPU, `(1, 0)`, also for a tensor of another device.
+            copy: True: into host memory, always; False: never; None: where it is needed, from another device only with
+                `dl_device`.
+
+        Raises:
+            BufferError: it requires a gradient, or cannot be exported that way. ValueError: a stream.
+        """
+        if stream is not None:
+            raise ValueError(f"__dlpack__: stream must be None, not {stream!r}: a tensor here has none")
+        if self.requires_grad:
+            raise BufferError("a tensor that requires a gradient cannot be exported: export its detach()")
+        return exchange.exported(self._array, max_version, dl_device, copy)
 
     def __float__(self) -> float:
         return float(self.item())
@@ -273,9 +319,6 @@ class Tensor:
 # ---------------------------------------------------------------- making tensors
 
 
-DTYPES = (FLOAT, HALF, BFLOAT, INT)
-
-
 def parse_dtype(dtype: npt.DTypeLike) -> np.dtype:
     """One of our types from any spelling NumPy knows, or "bfloat16".
 
@@ -284,9 +327,17 @@ def parse_dtype(dtype: npt.DTypeLike) -> np.dtype:
     """
     try:
         found = BFLOAT if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
-        return DTYPES[DTYPES.index(found)]  # the one that we compare by identity
-    except (TypeError, ValueError):
+        return own_dtype(found)
+    except (TypeError, KeyError):
         raise TypeError(f"dtype must be float32, float16, bfloat16 or int32, not {dtype!r}") from None
+
+
+def check_shape(shape: Shape, name: str) -> None:
+    """Raise ValueError unless a tensor can have this shape."""
+    if len(shape) > MAX_DIMS:
+        raise ValueError(f"{name} has shape {shape}: at most {MAX_DIMS} dimensions are possible")
+    if 0 in shape:
+        raise ValueError(f"{name} has shape {shape}: a tensor needs at least one element")
 
 
 def as_numpy(data: TensorLike, dtype: np.dtype | None, name: str) -> np.ndarray:
@@ -302,12 +353,14 @@ def as_numpy(data: TensorLike, dtype: np.dtype | None, name: str) -> np.ndarray:
         array = np.asarray(data)
     except ValueError as error:
         raise ValueError(f"{name} must be a regular array: {error}") from None
+    if array.dtype == BFLOAT:
+        check_shape(array.shape, name)
+        if dtype == BFLOAT:
+            return array
+        array = from_bfloat(array)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, not {array.dtype}")
-    if array.ndim > MAX_DIMS:
-        raise ValueError(f"{name} has shape {array.shape}: at most {MAX_DIMS} dimensions are possible")
-    if array.size == 0:
-        raise ValueError(f"{name} has shape {array.shape}: a tensor needs at least one element")
+    check_shape(array.shape, name)
     wanted = dtype if dtype is not None else INT if array.dtype.kind in "iu" else FLOAT
     if wanted == INT and array.dtype != INT:
         if array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):

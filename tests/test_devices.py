@@ -8,10 +8,9 @@ import threading
 
 import numpy as np
 import pytest
-from child import output, python, run
+from child import output, run
 
 import ggmlpy_ag as ag
-from ggmlpy_ag import cli
 from ggmlpy_ag.backend import devices
 from ggmlpy_ag.backend.graph import Graph
 
@@ -414,56 +413,6 @@ def test_a_tensor_above_the_limit_of_a_storage_buffer(name):
 def test_an_unknown_fallback():
     with pytest.raises(ValueError, match='"warn" or "error", not \'ignore\''):
         ag.set_fallback("ignore")
-
-
-# ---------------------------------------------------------------- the doctor
-
-
-def test_the_doctor_finds_no_problem():
-    switch = os.environ["GGMLPY_AG_SOFTWARE_VULKAN"]
-    done = python("-m", "ggmlpy_ag", "doctor", GGMLPY_AG_SOFTWARE_VULKAN=switch)
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert "ggml-python 0.0.45, ggml 0.15.3" in lines
-    assert [line for line in lines if line.startswith("  ") and line[2] != " "] == [f"  {info}" for info in INFOS]
-    assert sum("check: relative error" in line for line in lines) == len(INFOS)
-    assert f"environment: GGMLPY_AG_SOFTWARE_VULKAN={switch}" in lines
-    assert lines[-1] == "no problems found"
-
-
-def test_the_doctor_points_at_hidden_software_vulkan():
-    if SOFTWARE and not HARDWARE:
-        done = python("-m", "ggmlpy_ag", "doctor")
-        assert done.returncode == 0
-        assert "GGMLPY_AG_SOFTWARE_VULKAN=1 shows it" in done.stdout
-
-
-def test_the_doctor_reports_a_device_that_computes_wrongly(monkeypatch, capsys):
-    monkeypatch.setattr(cli, "_product_error", lambda name: 0.5 if name == "cpu" else 1e-7)
-    assert cli.main(["doctor"]) == 1
-    text = capsys.readouterr().out
-    assert "problem: cpu computes matrix products wrongly (relative error 5.0e-01)" in text
-    assert "no problems found" not in text
-
-
-def test_the_doctor_reports_nan_and_a_device_that_fails(monkeypatch, capsys):
-    def fail(name):
-        if name == "cpu":
-            return float("nan")
-        raise ag.GgmlError("it is broken")
-
-    monkeypatch.setattr(cli, "_product_error", fail)
-    assert cli.main(["doctor"]) == 1
-    text = capsys.readouterr().out
-    assert "problem: cpu computes matrix products wrongly (relative error nan)" in text
-    for name in GPUS:
-        assert f"problem: {name}: it is broken" in text
-
-
-def test_an_unknown_command():
-    done = python("-m", "ggmlpy_ag", "surgeon")
-    assert done.returncode == 2
-    assert "doctor" in done.stderr
 
 
 # ---------------------------------------------------------------- loading ggml

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,23 @@ FLOAT = np.dtype(np.float32)
 HALF = np.dtype(np.float16)
 BFLOAT = np.dtype([("bfloat16", np.uint16)])  # NumPy has no bfloat16: the upper half of a float32
 INT = np.dtype(np.int32)
-GGML_TYPE = {FLOAT: lib.TYPE_F32, HALF: lib.TYPE_F16, BFLOAT: lib.TYPE_BF16, INT: lib.TYPE_I32}
+GGML_TYPE: dict[np.dtype, int] = {FLOAT: lib.TYPE_F32, HALF: lib.TYPE_F16, BFLOAT: lib.TYPE_BF16, INT: lib.TYPE_I32}
 MAX_DIMS = 4
+_OWN = {dtype: dtype for dtype in GGML_TYPE}
 
 Shape = tuple[int, ...]
 
 
+def own_dtype(dtype: np.dtype) -> np.dtype:
+    """The one of the four types that equals it: we compare by identity, and the types of unpickled arrays are others.
+
+    Raises:
+        KeyError: none does.
+    """
+    return _OWN[dtype]
+
+
+@cache
 def dtype_name(dtype: np.dtype) -> str:
     """Its name in messages."""
     return "bfloat16" if dtype == BFLOAT else dtype.name

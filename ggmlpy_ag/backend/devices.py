@@ -23,7 +23,7 @@ import numpy as np
 from . import library as lib
 from . import primitives as prim
 from . import vulkan
-from .array import BFLOAT, FLOAT, INT, Array, Shape, extents, from_bfloat, packed_strides
+from .array import BFLOAT, FLOAT, INT, Array, Shape, extents, from_bfloat, own_dtype, packed_strides
 from .counters import COUNTS
 from .errors import GgmlError
 from .graph import Graph, Node
@@ -207,7 +207,7 @@ class Device:
         storage.block = block
         if data.dtype == INT:
             storage.bounds = (int(data.min()), int(data.max()))
-        return Array(storage, data.dtype, data.shape, packed_strides(data.shape))
+        return Array(storage, own_dtype(data.dtype), data.shape, packed_strides(data.shape))
 
     def assign(self, target: Array, data: np.ndarray) -> None:
         """Write a NumPy array of the target's shape and dtype over the target's elements."""
@@ -244,7 +244,10 @@ class Device:
 
     def write(self, slab: Slab, offset: int, data: np.ndarray) -> None:
         """Copy a C-contiguous array into a slab, counted as an upload."""
-        lib.tensor_set(slab.tensor, data.ctypes.data, offset, data.nbytes)
+        if self.is_cpu:  # where both may be the same memory (exchange.py): ggml would use memcpy
+            ctypes.memmove(slab.base + offset, data.ctypes.data, data.nbytes)
+        else:
+            lib.tensor_set(slab.tensor, data.ctypes.data, offset, data.nbytes)
         COUNTS.uploads += 1
         COUNTS.upload_bytes += data.nbytes
 

@@ -14,7 +14,8 @@ import gc
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -105,6 +106,7 @@ class Graph:
         self.device = device
         self.lock = threading.RLock()
         self._pending: list[weakref.ref[Node]] = []
+        self._holds = 0
         self._arena = Arena()
         self._supported: dict[tuple[Any, ...], bool] = {}
         self._warned: set[str] = set()
@@ -128,11 +130,22 @@ class Graph:
             if dtype is INT and operands:
                 storage.bounds = operands[0].storage.bounds  # copying and repeating leaves integers in their range
             self._pending.append(weakref.ref(node))
-            if len(self._pending) > MAX_PENDING:
+            if len(self._pending) > MAX_PENDING and not self._holds:
                 self._pending = [r for r in self._pending if r() is not None]
                 if len(self._pending) > MAX_PENDING // 2:
                     self.run()
             return Array(storage, dtype, shape, node.strides)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """In the `with` block, do not run by itself however much is pending: for what nobody will read."""
+        with self.lock:
+            self._holds += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._holds -= 1
 
     def _promise(self, node: Node) -> Storage:
         """A storage for the result of a node, which is wanted as long as the storage lives."""

@@ -42,15 +42,11 @@ class Slab:
 
     __slots__ = ("base", "buffer", "context", "ends", "number", "size", "starts", "tensor", "used")
 
-    def __init__(self, buffer_type: int, size: int, number: int) -> None:
-        if size >= 1 << 63:  # C's size_t would wrap around
-            raise MemoryError
+    def __init__(self, buffer: int, size: int, number: int) -> None:
         self.number = number
-        self.buffer = lib.buffer_alloc(buffer_type, size)
-        if not self.buffer:
-            raise MemoryError
+        self.buffer = buffer
         self.size = size
-        self.base: int = lib.buffer_base(self.buffer)
+        self.base: int = lib.buffer_base(buffer)
         self.context = lib.init_context(lib.InitParams(mem_size=2 * lib.tensor_overhead(), no_alloc=True))
         self.tensor = lib.new_tensor_1d(self.context, lib.TYPE_I8, size)
         lib.tensor_alloc(self.buffer, self.tensor, self.base)
@@ -65,11 +61,11 @@ class Slab:
 
 
 class Block:
-    """A piece of a slab that a storage holds. Dropping the last reference to it returns it to its pool."""
+    """A piece of a slab that a storage holds. Dropping the last reference to it returns it to its pool, if any."""
 
     __slots__ = ("offset", "pool", "size", "slab")
 
-    def __init__(self, pool: Pool, slab: Slab, offset: int, size: int) -> None:
+    def __init__(self, pool: Pool | None, slab: Slab, offset: int, size: int) -> None:
         self.pool = pool
         self.slab = slab
         self.offset = offset
@@ -82,7 +78,8 @@ class Block:
 
     def __del__(self) -> None:
         # Only note it: this may run in the middle of the pool's own work, when the collector breaks a cycle.
-        self.pool.returned.append((self.slab, self.offset, self.size))
+        if self.pool is not None:
+            self.pool.returned.append((self.slab, self.offset, self.size))
 
 
 class Storage:
@@ -118,6 +115,11 @@ class Storage:
     def block_bytes(self) -> int:
         """Bytes of device memory it takes, or will take once computed: its own, rounded up to the alignment."""
         return self.block.size if self.block is not None else self.device.pool.rounded(self.nbytes)
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether its memory is another library's (backend/exchange.py), which no pool counts."""
+        return self.block is not None and self.block.pool is None
 
 
 @dataclass(frozen=True)
@@ -305,7 +307,7 @@ class Pool:
         want = max(size, min(MAX_SLAB, max(MIN_SLAB, sum(slab.size for slab in self.slabs))))
         for attempt in (want, size):
             try:
-                slab = Slab(self.buffer_type, attempt, self._made)
+                slab = Slab(self._buffer(attempt), attempt, self._made)
                 break
             except MemoryError:
                 if attempt == size:
@@ -313,6 +315,15 @@ class Pool:
         self._made += 1
         self.slabs.append(slab)
         self._insert(slab, 0, slab.size)
+
+    def _buffer(self, size: int) -> int:
+        """A backend buffer. Raises MemoryError when the device refuses."""
+        if size >= 1 << 63:  # C's size_t would wrap around
+            raise MemoryError
+        buffer: int | None = lib.buffer_alloc(self.buffer_type, size)
+        if not buffer:
+            raise MemoryError
+        return buffer
 
     def _insert(self, slab: Slab, offset: int, size: int) -> None:
         slab.starts[offset] = size
