@@ -12,7 +12,7 @@ import pytest
 import ggmlpy_ag as ag
 from ggmlpy_ag import nn, ops
 
-OPERATIONS = {name: getattr(ag, name) for name in (*ops.__all__, "checkpoint", "gradcheck")}
+OPERATIONS = {name: getattr(ag, name) for name in (*ops.__all__, "checkpoint", "from_dlpack", "gradcheck")}
 FUNCTIONS = (
     OPERATIONS | {"nn.summary": nn.summary} | {f"nn.init.{name}": getattr(nn.init, name) for name in nn.init.__all__}
 )
