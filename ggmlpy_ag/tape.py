@@ -8,6 +8,8 @@ leaves such as parameters.
 
 from __future__ import annotations
 
+import os
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,13 +38,14 @@ class Node:
     when it is a leaf that requires a gradient, or None. `specs` are the operands' shapes and dtypes. `operands` are
     weak links to the operands' storages, for the report. `saved` has the storage (a weak link), version and shape of
     each value that the rule captured. `fields` are named extras that only a report looks at. `layer` is the path of the
-    `nn.Module` that ran, "" in the outermost one, None outside of any. `multiply_adds` is what computing the result
-    needs of them, by the textbook formula and not as a device does it; 0 but for products, convolutions and attention.
+    `nn.Module` that ran, "" in the outermost one, None outside of any. `line` is where the user's code called it,
+    "file:line in function", on a tape that traces. `multiply_adds` is what computing the result needs of them, by the
+    textbook formula and not as a device does it; 0 but for products, convolutions and attention.
     """
 
     __slots__ = (
-        "__weakref__", "edges", "fields", "grad_fn", "index", "layer", "multiply_adds", "op", "operands", "saved",
-        "specs", "tape",
+        "__weakref__", "edges", "fields", "grad_fn", "index", "layer", "line", "multiply_adds", "op", "operands",
+        "saved", "specs", "tape",
     )  # fmt: skip
 
     def __init__(
@@ -77,11 +80,23 @@ class Node:
         self.grad_fn: GradFn | None = grad_fn
         self.fields = fields
         self.layer = running_layer.get()
+        self.line = _calling_line() if tape.trace else None
         self.multiply_adds = multiply_adds
         self.saved = []
         for tensor in captured(grad_fn):
             storage = tensor._array.storage
             self.saved.append((weakref.ref(storage), storage.version, tensor._array.shape))
+
+
+_LIBRARY = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def _calling_line() -> str:
+    """The innermost line outside of this library that is being run."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARY):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 def captured(rule: Any) -> list[Tensor]:
@@ -127,13 +142,14 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 class Tape:
-    """Recorded operations in the order of their calls."""
+    """Recorded operations in the order of their calls; with `trace`, each knows the line that called it."""
 
-    __slots__ = ("__weakref__", "link", "nodes")
+    __slots__ = ("__weakref__", "link", "nodes", "trace")
 
-    def __init__(self) -> None:
+    def __init__(self, trace: bool = False) -> None:
         self.nodes: list[Node] = []
         self.link = weakref.ref(self)
+        self.trace = trace
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -174,11 +190,17 @@ class grad_tape:
         with ag.grad_tape() as tape:
             loss = ...
         ag.backward(loss)
+
+    Args:
+        trace: whether nodes remember the line of your code that called each operation, for reports by line.
     """
+
+    def __init__(self, trace: bool = False) -> None:
+        self.trace = trace
 
     def __enter__(self) -> Tape:
         _finished.set(None)  # the tape before goes now, before this one's forward begins
-        self.tape = Tape()
+        self.tape = Tape(self.trace)
         self._token = _recording.set((*_recording.get(), self.tape))
         return self.tape
 

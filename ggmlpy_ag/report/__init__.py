@@ -1,5 +1,6 @@
 """What is in memory, and why."""
 
-from .tape_memory import OpRow, TapeReport, tape_memory
+from .storages import StorageRow, SumRow
+from .tape_memory import TapeReport, tape_memory
 
-__all__ = ["OpRow", "TapeReport", "tape_memory"]
+__all__ = ["StorageRow", "SumRow", "TapeReport", "tape_memory"]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
 
+from ..backend.array import dtype_name
 from ..backend.memory import Storage, format_bytes
 from ..tape import Tape, current_tape
 from .reach import reach
+from .storages import NO_LAYER, THE_MODEL, UNTRACED, StorageRow, SumRow, sums
 
 WHEN_TO_CALL = (
     "tape memory: the tape is empty. Call tape_memory() after `with ag.grad_tape():`, "
@@ -14,44 +20,57 @@ WHEN_TO_CALL = (
 )
 
 
-@dataclass
-class OpRow:
-    """What the operations of one name keep: bytes of storages first reached by them, in the report's three parts."""
-
-    op: str
-    nodes: int = 0
-    bytes_inputs: int = 0
-    bytes_snapshots: int = 0
-    bytes_fields: int = 0
-    bytes_pending: int = 0
-
-    @property
-    def bytes(self) -> int:
-        return self.bytes_inputs + self.bytes_snapshots + self.bytes_fields
-
-
 @dataclass(frozen=True)
 class TapeReport:
     """Figures of `tape_memory`, in bytes of device memory (blocks, so rounded up to the pool's alignment).
 
-    Every storage counts once. `bytes_inputs` (operands): outlives the tape, because something outside refers to it.
-    `bytes_snapshots` (activations): only the tape keeps it alive. `bytes_fields`: only named extras of the tape do.
-    `bytes_grads`: gradients of the tape's leaves; not on the tape, but in memory with it. `bytes_host` and
-    `bytes_device` split `bytes_total` by where it lies. `bytes_pending`: what values that are not computed yet will
-    take; no part of the total.
+    Every storage counts once, and every table adds up to `bytes_total`.
+
+    Attributes:
+        nodes: how many operations the tape has.
+        storages: a row for each storage, in the order in which the tape reaches them.
+        rule: the accounting, "lifetime" or "role".
+        bytes_inputs: operands: what outlives the tape, because something outside refers to it, or because the memory
+            is another library's (`from_dlpack`).
+        bytes_snapshots: activations: what only the tape keeps alive.
+        bytes_fields: what only named extras of the tape keep alive.
+        bytes_total: the three together.
+        bytes_host, bytes_device: the total, by where it lies.
+        bytes_grads: gradients of the tape's leaves; not on the tape, but in memory with it.
+        bytes_pending: what values that are not computed yet will take; no part of the total.
+        values_pending: how many these are.
+        by_op, by_layer, by_line, by_dtype, by_device: a row for each name, the most expensive first; lines need
+            `grad_tape(trace=True)`.
     """
 
     nodes: int
-    bytes_inputs: int
-    bytes_snapshots: int
-    bytes_fields: int
-    bytes_grads: int
-    bytes_host: int
-    bytes_device: int
-    bytes_pending: int
-    values_pending: int
-    by_op: list[OpRow]
+    storages: tuple[StorageRow, ...]
     rule: str
+    names: Mapping[str, Counter[str]] = field(repr=False)  # how many operations go by each name: "op", "layer", "line"
+
+    @cached_property
+    def _bytes(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for row in self.storages:
+            if not row.pending:
+                found[row.part] += row.bytes
+                found["host"] += row.bytes * (row.device == "cpu" and row.part != "gradients")
+            elif row.part != "gradients":
+                found["pending"] += row.bytes
+                found["values pending"] += 1
+        return found
+
+    @property
+    def bytes_inputs(self) -> int:
+        return self._bytes["operands"]
+
+    @property
+    def bytes_snapshots(self) -> int:
+        return self._bytes["activations"]
+
+    @property
+    def bytes_fields(self) -> int:
+        return self._bytes["fields"]
 
     @property
     def bytes_total(self) -> int:
@@ -62,6 +81,53 @@ class TapeReport:
     def bytes_freeable(self) -> int:
         """What clearing the tape frees now (by `rule="lifetime"`)."""
         return self.bytes_snapshots + self.bytes_fields
+
+    @property
+    def bytes_grads(self) -> int:
+        return self._bytes["gradients"]
+
+    @property
+    def bytes_host(self) -> int:
+        return self._bytes["host"]
+
+    @property
+    def bytes_device(self) -> int:
+        return self.bytes_total - self.bytes_host
+
+    @property
+    def bytes_pending(self) -> int:
+        return self._bytes["pending"]
+
+    @property
+    def values_pending(self) -> int:
+        return self._bytes["values pending"]
+
+    @cached_property
+    def by_op(self) -> list[SumRow]:
+        return self._table("op")
+
+    @cached_property
+    def by_layer(self) -> list[SumRow]:
+        return self._table("layer")
+
+    @cached_property
+    def by_line(self) -> list[SumRow]:
+        return self._table("line")
+
+    @cached_property
+    def by_dtype(self) -> list[SumRow]:
+        return self._table("dtype")
+
+    @cached_property
+    def by_device(self) -> list[SumRow]:
+        return self._table("device")
+
+    def _table(self, key: str) -> list[SumRow]:
+        return sums(self.storages, key, self.names.get(key, Counter()))
+
+    def largest(self, n: int = 10) -> list[StorageRow]:
+        """The `n` largest storages, those of gradients among them."""
+        return sorted(self.storages, key=lambda row: -row.bytes)[:n]
 
     def text(self, top: int = 10) -> str:
         """The printed report, with the `top` most expensive operations."""
@@ -129,51 +195,38 @@ def tape_memory(top: int = 10, quiet: bool = False, rule: str = "lifetime", tape
 
 def _count(tape: Tape, rule: str) -> TapeReport:
     found = reach(tape)
-    rows: dict[str, OpRow] = {}
-    for node in tape.nodes:
-        rows.setdefault(node.op, OpRow(node.op)).nodes += 1
+    nodes = tape.nodes
     operands = _role_operands(tape) if rule == "role" else found.held_outside
-    host = pending = values_pending = grads = 0
-
-    def add(part: str, storage: Storage, i: int) -> None:
-        nonlocal host, pending, values_pending
-        row = rows[tape.nodes[i].op]
-        size = storage.block_bytes
-        if storage.block is None:
-            pending += size
-            values_pending += 1
-            row.bytes_pending += size
-            return
-        host += size if storage.device.is_cpu else 0
-        setattr(row, part, getattr(row, part) + size)
-
-    for storage, i in found.values.items():
-        add("bytes_inputs" if storage in operands else "bytes_snapshots", storage, i)
-    for storage, i in found.fields.items():
-        add("bytes_inputs" if storage in operands else "bytes_fields", storage, i)
-    for storage, i in found.gradients.items():
-        if storage not in found.held_outside:
-            add("bytes_snapshots", storage, i)  # the gradient of a leaf that only the tape holds goes with it
-        elif storage.block is not None:
-            grads += storage.block_bytes
-    for storage, i in found.reads.items():
-        if storage not in found.held_outside:
-            add("bytes_snapshots", storage, i)
-    by_op = sorted(rows.values(), key=lambda r: -r.bytes)
-    total = sum(row.bytes for row in by_op)
-    return TapeReport(
-        nodes=len(tape.nodes),
-        bytes_inputs=sum(row.bytes_inputs for row in by_op),
-        bytes_snapshots=sum(row.bytes_snapshots for row in by_op),
-        bytes_fields=sum(row.bytes_fields for row in by_op),
-        bytes_grads=grads,
-        bytes_host=host,
-        bytes_device=total - host,
-        bytes_pending=pending,
-        values_pending=values_pending,
-        by_op=by_op,
-        rule=rule,
-    )
+    parts = [
+        *((s, i, "operands" if s in operands else "activations") for s, i in found.values.items()),
+        *((s, i, "operands" if s in operands else "fields") for s, i in found.fields.items()),
+        # the gradient of a leaf that only the tape holds goes with it, and so does what only a pending value reads
+        *((s, i, "gradients" if s in found.held_outside else "activations") for s, i in found.gradients.items()),
+        *((s, i, "activations") for s, i in found.reads.items() if s not in found.held_outside),
+    ]
+    layers = [NO_LAYER if node.layer is None else node.layer or THE_MODEL for node in nodes]
+    lines = [node.line or UNTRACED for node in nodes]
+    rows = []
+    for storage, i, part in parts:
+        shape, dtype = found.windows[storage]
+        rows.append(
+            StorageRow(
+                part,
+                storage.block_bytes,
+                storage.nbytes,
+                storage.device.name,
+                dtype_name(dtype),
+                shape,
+                storage.label,
+                nodes[i].op,
+                i,
+                layers[i],
+                lines[i],
+                storage.block is None,
+            )
+        )
+    names = {"op": Counter(map(attrgetter("op"), nodes)), "layer": Counter(layers), "line": Counter(lines)}
+    return TapeReport(len(nodes), tuple(rows), rule, names)
 
 
 def _role_operands(tape: Tape) -> set[Storage]:
