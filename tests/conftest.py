@@ -12,7 +12,7 @@ import pytest
 
 # Mesa's Vulkan on the CPU is a device to the tests; ggml looks at this once, so it is set before anything else.
 os.environ.setdefault("GGMLPY_AG_SOFTWARE_VULKAN", "1")
-if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):  # they share the cores
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):  # they share the cores
     os.environ.setdefault("GGMLPY_AG_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
 
 import ggmlpy_ag as ag

@@ -1,7 +1,7 @@
 """What the R package ggmlR's `ag_*` engine does, row by row, under the names of its functions, on every device.
 
-Samples are in rows here, in columns there. `dp_train`, `ag_capture`, `ag_estimate_training_memory` and the memory budget
-come later.
+Samples are in rows here, in columns there. `dp_train`, `ag_capture`, `ag_estimate_training_memory` and the memory
+budget come later.
 """
 
 from __future__ import annotations
