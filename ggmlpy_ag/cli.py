@@ -1,110 +1,115 @@
-"""`python -m ggmlpy_ag doctor`: what this installation can use, and what is wrong if something is."""
+"""The command line: `python -m ggmlpy_ag devices | doctor | demo NAME`."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
+import ast
+import json
+import runpy
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-import numpy as np
-
-from .backend import devices, library, vulkan
-from .backend.memory import format_bytes
-from .ops import matmul
-from .tensor import tensor
-
-VARIABLES = (
-    "GGMLPY_AG_DEVICE",
-    "GGMLPY_AG_NUM_THREADS",
-    "GGMLPY_AG_SOFTWARE_VULKAN",
-    "GGML_VK_VISIBLE_DEVICES",
-    "OMP_WAIT_POLICY",
-    "GOMP_SPINCOUNT",
-)
+from .backend import devices
+from .doctor import doctor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m ggmlpy_ag", description="ggmlpy_ag from the command line")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("doctor", help="show versions, devices, limits and precision, and try every device")
-    parser.parse_args(arguments)
-    return doctor()
-
-
-def doctor() -> int:
-    """Print what there is; returns 1 when a device computes wrong results or cannot be used."""
-    print(f"Python {platform.python_version()} on {platform.platform()}, NumPy {np.__version__}")
-    print(f"ggml-python {library.ggml.__version__}, ggml {library.version()}")
-    parts = ["Vulkan: " + ("yes" if library.HAS_VULKAN else "no"), f"BLAS: {devices.blas_name() or 'no'}"]
-    print(f"build: {', '.join(parts)}; CPU kernels: {' '.join(library.cpu_features()) or 'plain'}")
-    print(f"products on Vulkan: {library.matmul_precision()!r} precision")
-    print(f"CPU threads: {devices.thread_count()}")
-    for name in VARIABLES:
-        if name in os.environ:
-            print(f"environment: {name}={os.environ[name]}")
-    problems = _vulkan_problems()
-    print("devices:")
-    for info in devices.devices():
-        problems += _show_device(info)
-    print(f"default device: {devices.default_name()}")
-    for problem in problems:
-        print(f"problem: {problem}")
-    if not problems:
-        print("no problems found")
-    return 1 if problems else 0
-
-
-def _show_device(info: devices.DeviceInfo) -> list[str]:
-    free, total = info.memory()
-    print(f"  {info}")
-    print(f"    memory: {format_bytes(total)}, {format_bytes(free)} free as the driver says")
-    if info.adapter:
-        a = info.adapter
-        print(f"    driver: {a.driver}, Vulkan {a.api}")
-        print(
-            f"    limits: {format_bytes(a.max_storage_buffer)} a tensor, {a.max_workgroups_x} workgroups, "
-            f"{a.max_allocations} allocations"
-        )
+    found = parse(arguments)
     try:
-        device = devices.get(info.name)
-        print(f"    buffers: up to {_size(device.pool.max_block)}, blocks aligned to {device.pool.alignment} bytes")
-        error = _product_error(info.name)
-    except Exception as failure:  # whatever is wrong with a device is what is asked for here
-        return [f"{info.name}: {failure}"]
-    print(f"    check: relative error of a float32 product {error:.1e}")
-    if not error < (1e-5 if library.matmul_precision() == "highest" else 1e-2):
-        return [f"{info.name} computes matrix products wrongly (relative error {error:.1e})"]
-    return []
+        if found.command == "doctor":
+            return doctor()
+        if found.command == "devices":
+            return show_devices(found.json)
+        return demo(found.name, found.options) if found.name else show_demos()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130  # as shells report a program that Ctrl-C ended
 
 
-def _size(nbytes: int) -> str:
-    return "any size" if nbytes >= 1 << 62 else format_bytes(nbytes)
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command and its options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ggmlpy_ag",
+        description="Train neural networks on ggml's Vulkan and CPU backends.",
+        epilog="`python -m ggmlpy_ag COMMAND --help` explains a command.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    about = "list the devices that this build of ggml can use"
+    add = commands.add_parser(
+        "devices",
+        help=about,
+        description=f"{about.capitalize()}, GPUs first, and mark the default one: what GGMLPY_AG_DEVICE names, else "
+        "the first discrete or integrated GPU, else the CPU.",
+    )
+    add.add_argument("--json", action="store_true", help="print a JSON list, with the bytes of memory of each device")
+
+    about = "show versions, devices, limits and precision, and try every device"
+    commands.add_parser(
+        "doctor",
+        help=about,
+        description=f"{about.capitalize()}. The exit status is 1 when a device cannot be used, computes wrong results, "
+        "or a GPU is left out; the last lines then say what to do.",
+    )
+
+    add = commands.add_parser(
+        "demo",
+        help="train a small network on real data",
+        usage="%(prog)s [-h] [NAME [OPTION ...]]",
+        description="Train a small network on real data. Without a name, list the demos; NAME --help shows the options "
+        "of one. The exit status is 1 when the demo misses its goal.",
+    )
+    add.add_argument("name", nargs="?", choices=demos(), metavar="NAME", help=", ".join(demos()))
+    add.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTION", help="goes to the demo")
+    return parser.parse_args(arguments)
 
 
-def _product_error(name: str) -> float:
-    rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((32, 64), np.float32), rng.standard_normal((64, 32), np.float32)
-    exact = a.astype(np.float64) @ b
-    found = matmul(tensor(a, device=name), tensor(b, device=name)).numpy()
-    return float(np.abs(found - exact).max() / np.abs(exact).max())
+def show_devices(as_json: bool) -> int:
+    """Print the devices, the default one marked; returns 2 when GGMLPY_AG_DEVICE names none of them."""
+    try:
+        default = devices.default_name()
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    infos = devices.devices()
+    if as_json:
+        memory = [dict(zip(("free", "total"), info.memory(), strict=True)) for info in infos]
+        rows = [
+            {"name": i.name, "kind": i.kind, "description": i.description, "default": i.name == default, "memory": m}
+            for i, m in zip(infos, memory, strict=True)
+        ]
+        print(json.dumps(rows, indent=2))
+    else:
+        for info in infos:
+            print(f"{info}{'  [default]' * (info.name == default)}")
+    return 0
 
 
-def _vulkan_problems() -> list[str]:
-    adapters = vulkan.adapters()
-    if not library.HAS_VULKAN:
-        if any(a.kind != "software" for a in adapters):
-            return [
-                f"this machine has {adapters[0].name}, but ggml-python was built without Vulkan: "
-                "`python3 scripts/run.py doctor --vulkan on` says what the build needs"
-            ]
-        return []
-    if not adapters:
-        return ["the build has Vulkan, but no driver was found: install the GPU's Vulkan driver"]
-    if all(a.kind == "software" for a in adapters) and not any(d.kind == "software" for d in devices.devices()):
-        print(f"note: only software Vulkan here ({adapters[0].name}); GGMLPY_AG_SOFTWARE_VULKAN=1 shows it, for tests")
-    return []
+def demos() -> dict[str, Path]:
+    """The demos by name: in an installed package its own folder has them, in a checkout scripts/."""
+    package = Path(__file__).parent
+    installed = package / "demos"
+    files = sorted((installed if installed.is_dir() else package.parent / "scripts").glob("demo_*.py"))
+    return {f.stem.removeprefix("demo_"): f for f in files if f.stem != "demo_tools"}
 
 
-__all__ = ["doctor", "main"]
+def show_demos() -> int:
+    """Print a line for each demo: its name and the first sentence of its docstring."""
+    for name, path in demos().items():
+        text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        print(f"{name:12} {' '.join(text.split()).partition('. ')[0].removesuffix('.')}")
+    return 0
+
+
+def demo(name: str, options: Sequence[str]) -> int:
+    """Run a demo as the program that it is; it ends with SystemExit and its own status."""
+    path = demos()[name]
+    sys.argv = [str(path), *options]
+    sys.path.insert(0, str(path.parent))  # the demos share a module there
+    runpy.run_path(str(path), run_name="__main__")
+    return 0
+
+
+__all__ = ["main"]

@@ -1,41 +1,44 @@
 """Train an autoencoder on real handwritten digits: 64 pixels through 8 numbers and back.
 
-The figure to beat is that of the best linear code of 8 numbers (principal components): ends with status 1 when the mean
+What it has to beat is the best linear code of 8 numbers (principal components): ends with status 1 when the mean
 squared error on unseen digits is not below 0.8 of that.
 
-    python scripts/demo_autoencoder.py --device vulkan
+    python -m ggmlpy_ag demo autoencoder --device vulkan
 """
 
 from __future__ import annotations
 
 import numpy as np
-from demo_tools import Progress, batches, finish, load_digits, options, train, uniform
+from demo_tools import Run, load_digits
 
 import ggmlpy_ag as ag
+from ggmlpy_ag import nn
 
 CODE = 8
-WIDTHS = (64, 128, 64, CODE, 64, 128, 64)
-GOAL = 0.8
 
 
-class Autoencoder:
-    """Linear layers with GELU between them, but around the code; the pixels come out of a sigmoid."""
+class Autoencoder(nn.Module):
+    """64 pixels -> `CODE` numbers -> 64 pixels between 0 and 1."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.layers = [
-            (uniform(rng, n_out, n_in), ag.param(np.zeros(n_out)))
-            for n_in, n_out in zip(WIDTHS, WIDTHS[1:], strict=False)
-        ]
+    def __init__(self) -> None:
+        self.encoder = nn.Sequential(
+            nn.Linear(64, 128),
+            nn.GELU(),
+            nn.Linear(128, 64),
+            nn.GELU(),
+            nn.Linear(64, CODE),
+        )
+        self.decoder = nn.Sequential(
+            nn.Linear(CODE, 64),
+            nn.GELU(),
+            nn.Linear(64, 128),
+            nn.GELU(),
+            nn.Linear(128, 64),
+            nn.Sigmoid(),
+        )
 
-    def parameters(self) -> list[ag.Tensor]:
-        return [p for layer in self.layers for p in layer]
-
-    def __call__(self, x: ag.Tensor) -> ag.Tensor:
-        for weight, bias in self.layers[:-1]:
-            x = ag.linear(x, weight, bias)
-            if x.shape[1] != CODE:
-                x = ag.gelu(x)
-        return ag.sigmoid(ag.linear(x, *self.layers[-1]))
+    def forward(self, x: ag.Tensor) -> ag.Tensor:
+        return self.decoder(self.encoder(x))
 
 
 def linear_error(images: np.ndarray, unseen: np.ndarray) -> float:
@@ -48,30 +51,40 @@ def linear_error(images: np.ndarray, unseen: np.ndarray) -> float:
 
 def shown(image: np.ndarray) -> list[str]:
     """The 8 x 8 pixels as text."""
-    return ["".join(" .:-=+*#%@"[int(9.99 * min(max(v, 0.0), 1.0))] * 2 for v in row) for row in image.reshape(8, 8)]
+    return ["".join(" .:-=+*#%@"[int(9.99 * v)] * 2 for v in row) for row in image.reshape(8, 8)]
 
 
 def main() -> int:
-    chosen = options(f"Training an autoencoder ({'-'.join(map(str, WIDTHS))}) on handwritten digits.", epochs=60)
-    images, _, unseen, _ = load_digits()
-    rng = np.random.default_rng(chosen.seed)
-    network = Autoencoder(rng)
-    optimizer = ag.optim.AdamW(network.parameters(), lr=2e-3, weight_decay=0.0)
-    losses: list[float] = []
-    progress = Progress(-(-len(images) // chosen.batch_size) * chosen.epochs)
-    for _ in range(chosen.epochs):
-        for rows in batches(len(images), chosen.batch_size, rng):
-            x = ag.tensor(images[rows])
-            losses.append(train(optimizer, lambda: ag.mse_loss(network(x), x)))  # noqa: B023 - called at once
-            progress.step(losses[-1])
-    with ag.no_grad():
-        back = network(ag.tensor(unseen)).numpy()
-    progress.clear()
+    run = Run(
+        "autoencoder",
+        __doc__,
+        f"error relative to {CODE} principal components",
+        0.8,
+        lower=True,
+        epochs=20,
+        batch_size=32,
+    )
+    (images, _), (unseen, _) = load_digits(64)
+    linear = linear_error(images, unseen)
+    loader = ag.data.DataLoader(images, run.options.batch_size, shuffle=True)
+    model = Autoencoder()
+    optimizer = ag.optim.AdamW(model.parameters(), weight_decay=0.0)
+    schedule = ag.optim.lr.OneCycleLR(optimizer, max_lr=8e-3, total_steps=len(loader) * run.options.epochs)
+    for _ in run.epochs():
+        for x in run.batches(loader):
+            with ag.grad_tape():
+                loss = ag.mse_loss(model(x), x)
+            ag.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            run.loss(loss)
+        with ag.no_grad():
+            back = model(ag.tensor(unseen)).numpy()
+        run.score(float(np.mean((unseen - back) ** 2)) / linear)
     for left, right in zip(shown(unseen[0]), shown(back[0]), strict=True):
-        print(f"  {left}  ->  {right}")
-    error, linear = float(np.mean((unseen - back) ** 2)), linear_error(images, unseen)
-    print(f"mean squared error {error:.4f}; {linear:.4f} with {CODE} principal components")
-    return finish(f"error ratio {error / linear:.3f}", error < GOAL * linear, str(GOAL), losses, chosen)
+        run.print(f"  {left}  ->  {right}")
+    return run.finish()
 
 
 if __name__ == "__main__":

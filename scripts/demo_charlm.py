@@ -1,130 +1,109 @@
-"""Train a causal transformer, a character at a time, on the English text of Python's own help, and let it write.
+"""Train a causal transformer on the English of Python's own help, character by character, and let it write.
 
-The text is that of `pydoc_data.topics`, which every Python ships. The last tenth is kept for validation. Ends with
-status 1 when that needs 2.6 bits a character or more.
+The last tenth of the text is kept for validation. Ends with status 1 when that needs 2.6 bits a character or more.
 
-    python scripts/demo_charlm.py --device vulkan
+    python -m ggmlpy_ag demo charlm --device vulkan
 """
 
 from __future__ import annotations
 
-import math
-from pydoc_data.topics import topics
+from collections.abc import Iterator
+from itertools import islice
+from pydoc_data.topics import topics  # every Python ships it
 
 import numpy as np
-from demo_tools import Progress, finish, options, train, uniform
+from demo_tools import Run
 
 import ggmlpy_ag as ag
+from ggmlpy_ag import nn
 
 WIDTH, HEADS, LAYERS, CONTEXT = 64, 4, 2, 64
-GOAL = 2.6  # bits a character
-EVERY = 100  # steps between two reports
+ALPHABET = "\n" + "".join(map(chr, range(32, 127))) + "?"  # the last stands for everything else
 
 
-class Text:
-    """Characters as numbers: the printable ones of ASCII, everything else as one more."""
+def load_text() -> tuple[np.ndarray, np.ndarray]:
+    """The characters as numbers, for training and for validation."""
+    number = {c: i for i, c in enumerate(ALPHABET[:-1])}
+    text = "\n".join(topics[name] for name in sorted(topics))
+    values = np.array([number.get(c, len(ALPHABET) - 1) for c in text], np.int32)
+    return values[: len(values) * 9 // 10], values[len(values) * 9 // 10 :]
 
-    def __init__(self) -> None:
-        text = "\n".join(topics[name] for name in sorted(topics))
-        self.alphabet = "\n" + "".join(map(chr, range(32, 127))) + "?"
-        number = {c: i for i, c in enumerate(self.alphabet)}
-        values = np.array([number.get(c, len(self.alphabet) - 1) for c in text], np.int32)
-        cut = len(values) * 9 // 10
-        self.training, self.validation = values[:cut], values[cut:]
 
-    def batch(self, values: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Random stretches (size, CONTEXT), and the character after each of theirs."""
-        starts = rng.integers(0, len(values) - CONTEXT - 1, size)
+def stretches(values: np.ndarray, size: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Random stretches of the text (size, CONTEXT), and the character after each of theirs, without end."""
+    rng = np.random.default_rng(seed)
+    while True:
+        starts = rng.integers(0, len(values) - CONTEXT, size)
         rows = values[starts[:, None] + np.arange(CONTEXT + 1)]
-        return rows[:, :-1], rows[:, 1:]
+        yield rows[:, :-1], rows[:, 1:]
 
 
-class Block:
+class Block(nn.Module):
     """Causal self-attention with rotary positions, and a gated network (SwiGLU), each behind an RMS norm."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.attention_norm, self.network_norm = ag.param(np.ones(WIDTH)), ag.param(np.ones(WIDTH))
-        self.qkv, self.out = uniform(rng, 3 * WIDTH, WIDTH), uniform(rng, WIDTH, WIDTH)
-        self.gate, self.down = uniform(rng, 4 * WIDTH, WIDTH), uniform(rng, WIDTH, 2 * WIDTH)
+    def __init__(self) -> None:
+        self.attention_norm, self.network_norm = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+        self.gate, self.down = nn.Linear(WIDTH, 4 * WIDTH, bias=False), nn.Linear(2 * WIDTH, WIDTH, bias=False)
 
-    def parameters(self) -> list[ag.Tensor]:
-        return [self.attention_norm, self.network_norm, self.qkv, self.out, self.gate, self.down]
-
-    def __call__(self, x: ag.Tensor) -> ag.Tensor:
+    def forward(self, x: ag.Tensor) -> ag.Tensor:
         n, length, _ = x.shape
-        parts = ag.linear(ag.rms_norm(x, (WIDTH,), self.attention_norm), self.qkv)
-        q, k, v = (p.reshape(n, length, HEADS, WIDTH // HEADS).transpose(1, 2) for p in ag.chunk(parts, 3, axis=-1))
-        a = ag.scaled_dot_product_attention(ag.rope(q), ag.rope(k), v, causal=True)
-        x = x + ag.linear(a.transpose(1, 2).reshape(n, length, WIDTH), self.out)
-        return x + ag.linear(ag.swiglu(ag.linear(ag.rms_norm(x, (WIDTH,), self.network_norm), self.gate)), self.down)
+        parts = ag.chunk(self.qkv(self.attention_norm(x)), 3, axis=-1)
+        q, k, v = (part.reshape(n, length, HEADS, WIDTH // HEADS).transpose(1, 2) for part in parts)
+        heads = ag.scaled_dot_product_attention(ag.rope(q), ag.rope(k), v, causal=True)
+        x = x + self.out(heads.transpose(1, 2).reshape(n, length, WIDTH))
+        return x + self.down(ag.swiglu(self.gate(self.network_norm(x))))
 
 
-class Model:
-    """Embedding, blocks, and the embedding again as the output layer."""
+class Model(nn.Module):
+    """Embedding, blocks, and the embedding again as the output: (n, length) -> logits (n * length, characters)."""
 
-    def __init__(self, characters: int, rng: np.random.Generator) -> None:
-        self.embedding = ag.param(rng.standard_normal((characters, WIDTH)) * 0.05)
-        self.blocks = [Block(rng) for _ in range(LAYERS)]
-        self.norm = ag.param(np.ones(WIDTH))
+    def __init__(self) -> None:
+        self.embedding = nn.Embedding(len(ALPHABET), WIDTH)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.norm = nn.RMSNorm(WIDTH)
 
-    def parameters(self) -> list[ag.Tensor]:
-        return [self.embedding, self.norm, *(p for block in self.blocks for p in block.parameters())]
-
-    def __call__(self, characters: np.ndarray) -> ag.Tensor:
-        """(n, length) -> logits (n * length, characters)."""
-        x = ag.embedding(characters, self.embedding)
-        for block in self.blocks:
-            x = block(x)
-        x = ag.rms_norm(x, (WIDTH,), self.norm)
-        return ag.linear(x.reshape(-1, WIDTH), self.embedding)
+    def forward(self, characters: ag.Tensor) -> ag.Tensor:
+        x = self.norm(self.blocks(self.embedding(characters)))
+        return ag.linear(x.reshape(-1, WIDTH), self.embedding.weight)
 
 
-def bits(model: Model, text: Text, size: int) -> float:
-    """Bits a character on validation text, the same stretches each time."""
-    rng = np.random.default_rng(1)
-    total = 0.0
-    with ag.no_grad():
-        for _ in range(8):
-            x, y = text.batch(text.validation, size, rng)
-            total += float(ag.cross_entropy_loss(model(x), y.reshape(-1)))
-    return total / 8 / math.log(2.0)
-
-
-def sample(model: Model, text: Text, length: int, rng: np.random.Generator) -> str:
+@ag.no_grad()
+def write(model: Model, length: int, seed: int) -> str:
     """Text that the model writes, character by character, after a line break."""
+    rng = np.random.default_rng(seed)
     written = [0]
-    with ag.no_grad():
-        while len(written) <= length:
-            window = np.array([written[-CONTEXT:]], np.int32)
-            p = ag.softmax(model(window)[-1]).numpy().astype(np.float64)
-            written.append(int(rng.choice(len(p), p=p / p.sum())))
-    return "".join(text.alphabet[i] for i in written[1:])
+    while len(written) <= length:
+        p = ag.softmax(model(ag.tensor([written[-CONTEXT:]]))[-1]).numpy().astype(np.float64)
+        written.append(int(rng.choice(len(p), p=p / p.sum())))
+    return "".join(ALPHABET[i] for i in written[1:])
 
 
 def main() -> int:
-    what = "Training a causal transformer on the text of Python's help."
-    chosen = options(what, epochs=200, what="steps", batch_size=32, sample=300)
-    text = Text()
-    rng = np.random.default_rng(chosen.seed)
-    model = Model(len(text.alphabet), rng)
-    size = sum(p.size for p in model.parameters())
-    print(f"{len(text.training):,} characters, {size:,} parameters")
-    optimizer = ag.optim.AdamW(model.parameters(), lr=3e-3)
-    losses: list[float] = []
-    progress = Progress(chosen.steps)
-    for step in range(1, chosen.steps + 1):
-        x, y = text.batch(text.training, chosen.batch_size, rng)
-        optimizer.lr = 3e-3 * min(1.0, step / 50, 2.0 * (1.02 - step / chosen.steps))  # warm up, and down at the end
-        losses.append(train(optimizer, lambda: ag.cross_entropy_loss(model(x), y.reshape(-1)), 1.0))  # noqa: B023 - called at once
-        progress.step(losses[-1])
-        if step % EVERY == 0:
-            progress.clear()
-            mean = np.mean(losses[-EVERY:]) / math.log(2.0)
-            print(f"step {step}: training {mean:.3f} bits, validation {bits(model, text, chosen.batch_size):.3f} bits")
-    score = bits(model, text, chosen.batch_size)
-    progress.clear()
-    print(f"a sample:\n{sample(model, text, chosen.sample, rng)}\n")
-    return finish(f"validation {score:.3f} bits per character", score < GOAL, str(GOAL), losses, chosen)
+    run = Run("charlm", __doc__, "validation bits a character", 2.6, lower=True, epochs=5, batch_size=16, sample=300)
+    size, seed = run.options.batch_size, run.options.seed
+    training, validation = load_text()
+    loader = ag.data.DataLoader(stretches(training, size, seed), batch_size=None, steps_per_epoch=50)
+    unseen = list(islice(stretches(validation, size, 0), 16))
+    model = Model()
+    optimizer = ag.optim.AdamW(model.parameters())
+    schedule = ag.optim.lr.OneCycleLR(optimizer, max_lr=8e-3, total_steps=len(loader) * run.options.epochs)
+    for _ in run.epochs():
+        for x, y in run.batches(loader):
+            with ag.grad_tape():
+                loss = ag.cross_entropy_loss(model(x), y.reshape(-1))
+            ag.backward(loss)
+            ag.optim.clip_grad_norm(optimizer.params, 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            run.loss(loss)
+        with ag.no_grad():
+            bits = [float(ag.cross_entropy_loss(model(x), y.reshape(-1))) / np.log(2.0) for x, y in unseen]
+        run.score(np.mean(bits))
+    run.print(f"a sample:\n{write(model, run.options.sample, seed)}\n")
+    return run.finish()
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ VULKAN_COMPAT = (ROOT / "scripts" / "vulkan-compat").as_posix()
 VENV = ROOT / ".venv"
 VENV_PYTHON = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 CORES = os.cpu_count() or 1
-WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadgroup"]  # of pytest-xdist: more only wait for memory
+# of pytest-xdist; tests of one file may share what one of them made
+WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
 
 
 class Command(NamedTuple):
