@@ -1,4 +1,4 @@
-"""The command line: `python -m ggmlpy_ag devices | doctor | demo NAME`."""
+"""The command line: `python -m ggmlpy_ag devices | doctor | demo NAME | tape SCRIPT.py`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .backend import devices
 from .doctor import doctor
+from .report import command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return doctor()
         if found.command == "devices":
             return show_devices(found.json)
+        if found.command == "tape":
+            return command.run(found)
         return demo(found.name, found.options) if found.name else show_demos()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -63,6 +66,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add.add_argument("name", nargs="?", choices=demos(), metavar="NAME", help=", ".join(demos()))
     add.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTION", help="goes to the demo")
+
+    about = "run a script and report on the memory of its tape"
+    add = commands.add_parser(
+        "tape",
+        help=about,
+        usage="%(prog)s [-h] [OPTION ...] SCRIPT.py [ARGUMENT ...]",
+        description=f"{about.capitalize()}, where that is highest after a backward pass, by operation, layer and line. "
+        "The script runs as it is, and its exit status is passed on.",
+    )
+    command.add_arguments(add)
     return parser.parse_args(arguments)
 
 

@@ -27,6 +27,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Path of the module that runs below the outermost one: nn.Module sets it, nodes remember it.
 running_layer: ContextVar[str | None] = ContextVar("ggmlpy_ag_layer", default=None)
+# What runs, for a memory timeline: "backward", "update", or "" for anything else; and in a backward pass a list that
+# holds the node whose rule runs.
+running_phase: ContextVar[str] = ContextVar("ggmlpy_ag_phase", default="")
+running_rule: ContextVar[list[Node] | None] = ContextVar("ggmlpy_ag_rule", default=None)
+# Asked whether a module, of this path, shall keep its inputs only and run again for its gradients; None: none shall.
+recomputed: ContextVar[Callable[[Any, str], bool] | None] = ContextVar("ggmlpy_ag_recomputed", default=None)
 # Multiply-adds by layer, of all operations whether a tape records them or not, where somebody counts.
 work: ContextVar[Counter[str | None] | None] = ContextVar("ggmlpy_ag_work", default=None)
 
@@ -89,14 +95,30 @@ class Node:
 
 
 _LIBRARY = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_DEMOS = os.path.join(_LIBRARY, "demos", "")  # where a wheel has them; they are programs like a user's
+
+
+def in_library(file: str) -> bool:
+    """Whether a source file is this library's own."""
+    return file.startswith(_LIBRARY) and not file.startswith(_DEMOS)
 
 
 def _calling_line() -> str:
     """The innermost line outside of this library that is being run."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARY):
+    while frame.f_back is not None and in_library(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Say that the `with` block is a phase of training, such as "backward"."""
+    token = running_phase.set(name)
+    try:
+        yield
+    finally:
+        running_phase.reset(token)
 
 
 def captured(rule: Any) -> list[Tensor]:
@@ -180,6 +202,12 @@ def recording_on(tape: Tape) -> Iterator[None]:
         _recording.reset(token)
 
 
+# Set by `python -m ggmlpy_ag tape`: whether tapes trace that do not say so, and what to call with a tape that a
+# backward pass has walked.
+trace_by_default = False
+after_backward: Callable[[Tape], None] | None = None
+
+
 class grad_tape:
     """Record the operations in the `with` block that touch a tensor that requires a gradient.
 
@@ -192,11 +220,12 @@ class grad_tape:
         ag.backward(loss)
 
     Args:
-        trace: whether nodes remember the line of your code that called each operation, for reports by line.
+        trace: whether nodes remember the line of your code that called each operation, for reports by line. Not by
+            default, but in a script that `python -m ggmlpy_ag tape` runs.
     """
 
-    def __init__(self, trace: bool = False) -> None:
-        self.trace = trace
+    def __init__(self, trace: bool | None = None) -> None:
+        self.trace = trace_by_default if trace is None else trace
 
     def __enter__(self) -> Tape:
         _finished.set(None)  # the tape before goes now, before this one's forward begins
@@ -284,7 +313,8 @@ def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: boo
     """Walk the tape back from `loss` and compute the gradients of every leaf that requires one.
 
     Adds to the `.grad` of each leaf and returns this pass's gradients by leaf. The tape stays, so a second call is
-    possible until it is cleared. What the gradients need is computed at the end, on their device.
+    possible until it is cleared. What the gradients need is computed at the end, on their device; when that fails,
+    as it does out of memory, every `.grad` is as before.
 
     Args:
         loss: a float32 tensor that a tape recorded; one element unless `gradient` is given.
@@ -311,13 +341,16 @@ def backward(loss: Tensor, gradient: TensorLike | None = None, create_graph: boo
             "create_graph=True records the backward pass on the loss's own tape: call it inside the "
             "`with ag.grad_tape():` block that recorded the loss"
         )
-    with nullcontext() if create_graph else no_grad():
+    with phase("backward"), nullcontext() if create_graph else no_grad():
         leaves = walk(loss, _seed(loss, gradient))
-        for leaf, grad in leaves.items():
-            leaf.grad = grad if leaf.grad is None else leaf.grad + grad
-    if not create_graph:
-        for device in dict.fromkeys(grad._array.device for grad in leaves.values()):
-            device.graph.run()
+        totals = [(leaf, grad if leaf.grad is None else leaf.grad + grad) for leaf, grad in leaves.items()]
+        if not create_graph:
+            for device in dict.fromkeys(grad._array.device for grad in leaves.values()):
+                device.graph.run()
+    for leaf, total in totals:  # now that nothing can fail any more
+        leaf.grad = total
+    if after_backward is not None and node is not None and (tape := node.tape()) is not None:
+        after_backward(tape)
     return leaves
 
 
@@ -356,14 +389,25 @@ def _start(loss: Tensor) -> tuple[Node | None, list[Node]]:
 def walk(loss: Tensor, seed: Tensor) -> dict[Tensor, Tensor]:
     """The gradients of the leaves of the loss's tape, when `seed` is that of the loss; leaves their `.grad` alone."""
     start, nodes = _start(loss)
-    leaves: dict[Tensor, Tensor] = {}
     if start is None:
         return {loss: seed}
-    waiting: dict[Node, Tensor] = {start: seed}
-    for node in reversed(nodes[: start.index + 1]):
+    rule = [start]
+    token = running_rule.set(rule)
+    try:
+        return _walk(nodes[: start.index + 1], seed, rule)
+    finally:
+        running_rule.reset(token)
+
+
+def _walk(nodes: list[Node], seed: Tensor, rule: list[Node]) -> dict[Tensor, Tensor]:
+    """The gradients of the leaves, when `seed` is that of the last node; `rule` is told which node's turn it is."""
+    leaves: dict[Tensor, Tensor] = {}
+    waiting: dict[Node, Tensor] = {nodes[-1]: seed}
+    for node in reversed(nodes):
         grad = waiting.pop(node, None)
         if grad is None:
             continue
+        rule[0] = node
         _check_versions(node)
         assert node.grad_fn is not None
         grads = node.grad_fn(grad)

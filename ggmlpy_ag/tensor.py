@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from .backend import devices, exchange
 from .backend.array import BFLOAT, FLOAT, INT, MAX_DIMS, Array, Shape, dtype_name, from_bfloat, own_dtype, to_bfloat
+from .backend.undo import undoable
 
 if TYPE_CHECKING:
     from .tape import Node
@@ -23,6 +24,7 @@ Axes: TypeAlias = int | Sequence[int] | None
 Index: TypeAlias = Any  # int, slice, None, Ellipsis, or a tuple of them
 
 
+@undoable()
 class Tensor:
     """An array on a device, of at most four dimensions and at least one element.
 

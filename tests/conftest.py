@@ -1,6 +1,7 @@
 """Devices for the tests: each test that takes `device` runs on every device of this machine.
 
-`--require-device vulkan` fails the run when there is no such device, where it would otherwise be left out.
+`--require-device vulkan` fails the run when there is no such device, where it would otherwise be left out, and
+`--require-browser` when there is no browser for the tests of pages.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import pytest
 os.environ.setdefault("GGMLPY_AG_SOFTWARE_VULKAN", "1")
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):  # they share the cores
     os.environ.setdefault("GGMLPY_AG_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+
+import browser
 
 import ggmlpy_ag as ag
 from ggmlpy_ag.backend import devices
@@ -29,12 +32,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="fail unless this device is present (cpu, vulkan, vulkan:1); may be repeated",
     )
+    parser.addoption("--require-browser", action="store_true", help="fail unless Chromium can be driven")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for wanted in config.getoption("--require-device"):
         if not any(name == wanted or name.split(":")[0] == wanted for name in DEVICES):
             raise pytest.UsageError(f"--require-device {wanted}: there are only {', '.join(DEVICES)}")
+    if config.getoption("--require-browser") and (missing := browser.missing()):
+        raise pytest.UsageError(f"--require-browser: there is no {missing}")
 
 
 def pytest_report_header() -> list[str]:

@@ -12,7 +12,8 @@ import pytest
 import ggmlpy_ag as ag
 from ggmlpy_ag import nn, ops
 
-OPERATIONS = {name: getattr(ag, name) for name in (*ops.__all__, "checkpoint", "from_dlpack", "gradcheck")}
+BESIDE = ("checkpoint", "from_dlpack", "gradcheck", "holders", "memory_leaks")
+OPERATIONS = {name: getattr(ag, name) for name in (*ops.__all__, *BESIDE)}
 FUNCTIONS = (
     OPERATIONS | {"nn.summary": nn.summary} | {f"nn.init.{name}": getattr(nn.init, name) for name in nn.init.__all__}
 )

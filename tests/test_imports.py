@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = [
     ["backend"],
     ["tensor"],
-    ["exchange", "tape"],
+    ["exchange", "paths", "tape"],
     ["ops"],
     ["checkpoint", "gradcheck", "report"],
     ["data", "nn", "optim"],

@@ -133,15 +133,17 @@ def test_what_cannot_be_registered_is_refused() -> None:
         (lambda: module.register_buffer("a.b", ag.tensor([1.0])), ValueError, "a text without a dot, not 'a.b'"),
         (lambda: module.register_buffer("eval", ag.tensor([1.0])), ValueError, "eval is an attribute of Block"),
         (lambda: module.register_buffer("training", ag.tensor([1.0])), ValueError, "training is an attribute"),
-        (lambda: module.register_parameter("p", ag.tensor([1.0])), TypeError, "p must be a tensor that requires"),
+        (lambda: module.register_parameter("p", ag.tensor([1.0])), TypeError, "p must be a leaf that requires"),
         (lambda: module.register_parameter("", ag.param([1.0])), ValueError, "a text without a dot, not ''"),
-        (lambda: module.register_parameter("p", made), TypeError, "p cannot be a parameter of Block: .* on a tape"),
+        (lambda: module.register_parameter("p", made), TypeError, "p must be a leaf that requires a gradient"),
         (lambda: module.add_module("m", ag.relu), TypeError, "add_module: m must be a Module, not function"),
         (lambda: module.add_module(3, nn.ReLU()), ValueError, "a text without a dot, not 3"),
         (lambda: setattr(module, "seen", ag.param([1.0])), TypeError, "seen is a buffer of Block"),
+        (lambda: setattr(module.linear, "weight", made), TypeError, "weight is a parameter of Linear: .* on a tape"),
     ):
         with pytest.raises(error, match=message):
             call()
+    module.kept = made  # a plain attribute
     assert list(module.state_dict()) == state and module.training is True
     assert not hasattr(module, "p") and not hasattr(module, "b") and not hasattr(module, "m")
 

@@ -1,11 +1,13 @@
 """Which devices exist, one open Device each, and which one is the default.
 
-Environment: `GGMLPY_AG_DEVICE` names the default device, `GGMLPY_AG_NUM_THREADS` the CPU's threads, and
-`GGMLPY_AG_SOFTWARE_VULKAN=1` shows Vulkan devices that are programs (Mesa's llvmpipe), for tests.
+Environment: `GGMLPY_AG_DEVICE` names the default device, `GGMLPY_AG_NUM_THREADS` the CPU's threads,
+`GGMLPY_AG_MEMORY_LIMIT` limits each device's memory (limits.py), and `GGMLPY_AG_SOFTWARE_VULKAN=1` shows Vulkan devices
+that are programs (Mesa's llvmpipe), for tests.
 """
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import ctypes
 import gc
@@ -25,9 +27,11 @@ from . import primitives as prim
 from . import vulkan
 from .array import BFLOAT, FLOAT, INT, Array, Shape, extents, from_bfloat, own_dtype, packed_strides
 from .counters import COUNTS
-from .errors import GgmlError
+from .errors import FallbackError, GgmlError, OutOfMemoryError, Refusal
 from .graph import Graph, Node
+from .limits import limit_bytes, limit_from_environment
 from .memory import Block, MemoryStats, Pool, Slab, Storage
+from .watch import Made, Watch
 
 SMALL_GRAPH = 1_000_000  # elements computed in a graph; below, one thread is faster than waking several
 
@@ -134,6 +138,7 @@ class Device:
         buffer_type = lib.device_buffer_type(info.handle)
         self.offset_alignment = lib.buffer_alignment(buffer_type) if not self.is_cpu else 1
         self.pool: Pool = Pool(info.name, buffer_type)
+        self.pool.limit = limit_from_environment(info.memory()[1])
         self.graph = Graph(self)
         self.blas = 0
         self._threads = 0
@@ -162,7 +167,7 @@ class Device:
         """The CPU device."""
         return get("cpu")
 
-    def alloc(self, nbytes: int) -> Block:
+    def alloc(self, nbytes: int, made: Made | None = None) -> Block:
         """A block of the pool, after making room for it if need be.
 
         Raises:
@@ -171,23 +176,27 @@ class Device:
         make_room: tuple[Callable[[], Any], ...] = (
             gc.collect,
             self.trim,
-            self.graph.run,  # what is pending may hold what it would free
+            self._run_what_can,  # what is pending may hold what it would free
             self.trim,
         )
         for attempt in make_room:
-            try:
-                return self.pool.alloc(nbytes)
-            except MemoryError:
-                attempt()
+            with contextlib.suppress(Refusal):
+                return self.pool.alloc(nbytes, made)
+            attempt()
         try:
-            return self.pool.alloc(nbytes)
-        except MemoryError:
-            raise self.pool.explain(nbytes) from None
+            return self.pool.alloc(nbytes, made)
+        except Refusal as error:
+            refusal = error.with_traceback(None)  # which leads to this frame, and so in a circle
+        raise self.pool.explain(refusal)
+
+    def _run_what_can(self) -> None:
+        with contextlib.suppress(OutOfMemoryError, FallbackError):  # which is for those to know who read the value
+            self.graph.run()
 
     def trim(self) -> int:
         """Give empty buffers back to the driver; returns the bytes. Not while a graph is being planned or run."""
         with self.graph.lock:
-            if self.info.kind != "software":
+            if self.info.kind != "software" or self.pool.simulated:
                 return self.pool.trim()
             # ggml reuses descriptor sets that still name an old buffer. Mesa's llvmpipe (22.3) touches what they name,
             # used or not, and corrupts the heap once that buffer is freed; a new backend has new sets.
@@ -201,8 +210,10 @@ class Device:
         """Copy a NumPy array of one of the four types to the device."""
         data = np.asarray(data, order="C")
         storage = Storage(self, data.nbytes, label)
+        watch = self.pool.watch
+        made = None if watch is None else Made(watch.origin(), label, data.shape, data.dtype)
         with self.graph.lock:
-            block = self.alloc(data.nbytes)
+            block = self.alloc(data.nbytes, made)
             self.write(block.slab, block.offset, data)
         storage.block = block
         if data.dtype == INT:
@@ -214,8 +225,7 @@ class Device:
         if target.packed:
             with self.graph.lock:
                 self.graph.run()
-                block = target.storage.block
-                assert block is not None
+                block = target.storage.memory
                 start = block.offset + target.offset * target.dtype.itemsize
                 self.write(block.slab, start, np.asarray(data, order="C"))
                 target.storage.overwritten()
@@ -231,8 +241,7 @@ class Device:
                 span = array.size
             if array.storage.node is not None:
                 self.graph.run(array.storage)
-            block = array.storage.block
-            assert block is not None
+            block = array.storage.memory
             item = array.dtype.itemsize
             raw = self.read(block.slab, block.offset + array.offset * item, span * item).view(array.dtype)
         if array.dtype is BFLOAT:
@@ -244,6 +253,8 @@ class Device:
 
     def write(self, slab: Slab, offset: int, data: np.ndarray) -> None:
         """Copy a C-contiguous array into a slab, counted as an upload."""
+        if self.pool.simulated:
+            return
         if self.is_cpu:  # where both may be the same memory (exchange.py): ggml would use memcpy
             ctypes.memmove(slab.base + offset, data.ctypes.data, data.nbytes)
         else:
@@ -253,6 +264,8 @@ class Device:
 
     def read(self, slab: Slab, offset: int, nbytes: int) -> np.ndarray:
         """Copy bytes out of a slab, counted as a download."""
+        if self.pool.simulated:
+            return np.zeros(nbytes, np.uint8)
         raw = np.empty(nbytes, np.uint8)
         lib.tensor_get(slab.tensor, raw.ctypes.data, offset, nbytes)
         COUNTS.downloads += 1
@@ -295,6 +308,7 @@ def _set_threads_of(handle: int) -> Callable[[int, int], None]:
 # ---------------------------------------------------------------- opening, and the default
 
 _open: dict[str, Device] = {}
+_watch: Watch | None = None  # of every open device's pool
 _default: contextvars.ContextVar[str] = contextvars.ContextVar("ggmlpy_ag_device")
 
 
@@ -330,13 +344,28 @@ def get(name: str | None = None) -> Device:
             device = _open.get(full)
             if device is None:
                 infos, blas = _found()
+                if any(other.pool.simulated for other in opened()):
+                    raise RuntimeError(f"a step that is simulated cannot open {full}: use that device once before")
                 device = _open[full] = Device(next(d for d in infos if d.name == full), blas)
+                device.pool.watch = _watch
     return device
 
 
 def opened() -> list[Device]:
     """The devices used so far."""
     return list(_open.values())
+
+
+def watch(watcher: Watch | None) -> None:
+    """Tell `watcher` (None: nobody) what all pools hand out and take back, those of devices opened later too."""
+    global _watch  # noqa: PLW0603 - one for the process, as the devices are
+    with _opening:
+        _watch = watcher
+        found = opened()
+    for device in found:  # not while opening is locked, which somebody who holds a graph's lock may wait for
+        with device.graph.lock:
+            device.pool.collect()
+            device.pool.watch = watcher
 
 
 def default_name() -> str:
@@ -397,6 +426,46 @@ def reset_peak_memory(device: str | None = None) -> None:
     found = get(device)
     with found.graph.lock:
         found.pool.reset_peaks()
+
+
+def set_memory_limit(device: str | None, limit: float | None) -> None:
+    """Limit the memory that may be in use on a device at once, by tensors and by the values of a running graph.
+
+    What would exceed it raises OutOfMemoryError before the driver is asked, after the same attempts to make room as
+    when the driver refuses. The limit is exact: what is cached, or how free memory is scattered, makes no difference.
+    What is reserved follows it: the limit and 4 MiB at most, unless what is free there is in pieces too small for a
+    request. Memory of other libraries (`from_dlpack`) and what the driver takes for itself do not count.
+
+    Args:
+        device: a device name; None for the default device.
+        limit: bytes (int), a share of the device's memory (float, above 0 and at most 1), or None for no limit. It may
+            be below what is in use: nothing more is handed out then until enough has been freed.
+
+    Raises:
+        ValueError: a limit out of range, an unknown device. TypeError: a limit that is no number. Nothing has changed
+        then.
+
+    >>> ag.set_memory_limit("cpu", 8 << 20)
+    >>> ag.memory_limit("cpu")
+    8388608
+    >>> try:
+    ...     ag.tensor(np.zeros((4, 1 << 20)), device="cpu")
+    ... except ag.OutOfMemoryError as error:
+    ...     print(error.requested, error.limit)
+    16777216 8388608
+    >>> ag.set_memory_limit("cpu", None)
+    """
+    found = get(device)
+    value = limit_bytes(limit, found.info.memory()[1])
+    with found.graph.lock:
+        found.pool.limit = value
+        if value is not None and found.pool.stats().reserved > value:
+            found.trim()
+
+
+def memory_limit(device: str | None = None) -> int | None:
+    """The limit in bytes that `set_memory_limit` has set for a device (default: the default one), or None."""
+    return get(device).pool.limit
 
 
 def empty_cache(device: str | None = None) -> int:

@@ -29,7 +29,7 @@ _VERSIONED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # NumPy's __dlpack_
 # ---------------------------------------------------------------- lending ours
 
 
-class _Loan:
+class Loan:
     """The base of a NumPy view of a storage, which it keeps."""
 
     def __init__(self, storage: Storage, interface: dict[str, Any]) -> None:
@@ -50,9 +50,10 @@ def lent(array: Array) -> np.ndarray:
     Everything recorded so far is computed first: it shall not see what is written to the view.
     """
     array.device.graph.run()
+    if array.device.pool.simulated:
+        return np.zeros(array.shape, np.uint16 if array.dtype is BFLOAT else array.dtype)
     storage = array.storage
-    block = storage.block
-    assert block is not None
+    block = storage.memory
     storage.constant = None  # no longer known
     item = array.dtype.itemsize
     interface = {
@@ -62,7 +63,7 @@ def lent(array: Array) -> np.ndarray:
         "shape": array.shape,
         "strides": tuple([s * item for s in array.strides]),
     }
-    return np.asarray(_Loan(storage, interface))
+    return np.asarray(Loan(storage, interface))
 
 
 def dlpack_device(device: Device) -> tuple[int, int]:

@@ -26,9 +26,10 @@ from . import primitives as prim
 from .arena import Arena, Leaf
 from .array import BFLOAT, FLOAT, INT, Array, Shape, is_packed, packed_strides, rows_packed, to_bfloat
 from .counters import COUNTS
-from .errors import FallbackError, GgmlError
+from .errors import FallbackError, GgmlError, Refusal
 from .memory import Block, Slab, Storage
 from .primitives import ANY, PACKED, Primitive
+from .watch import Made
 
 if TYPE_CHECKING:
     from .devices import Device
@@ -58,10 +59,13 @@ Source: TypeAlias = "tuple[Storage | Node, int, Shape, Shape, np.dtype]"
 
 
 class Node:
-    """One pending operation. `storage` is a weak link: when nobody wants the result for itself, it is scratch."""
+    """One pending operation. `storage` is a weak link: when nobody wants the result for itself, it is scratch.
+
+    `origin` is the note that a watch of the pool took when it was recorded.
+    """
 
     __slots__ = (
-        "__weakref__", "dtype", "last_use", "offset", "parameters", "primitive", "scratch", "shape", "size",
+        "__weakref__", "dtype", "last_use", "offset", "origin", "parameters", "primitive", "scratch", "shape", "size",
         "slab", "sources", "storage", "strides", "tensor",
     )  # fmt: skip
 
@@ -88,6 +92,7 @@ class Node:
         self.strides = packed_strides(shape)
         self.dtype = dtype
         self.parameters = parameters
+        self.origin: Any = None
 
     @property
     def nbytes(self) -> int:
@@ -126,7 +131,10 @@ class Graph:
                 sources.append((storage.node or storage, array.offset, array.shape, array.strides, array.dtype))
             node = Node(primitive, sources, shape, dtype, parameters)
             storage = self._promise(node)
-            node.size = self.device.pool.rounded(storage.nbytes)
+            pool = self.device.pool
+            node.size = pool.rounded(storage.nbytes)
+            if pool.watch is not None:
+                node.origin = pool.watch.origin()
             if dtype is INT and operands:
                 storage.bounds = operands[0].storage.bounds  # copying and repeating leaves integers in their range
             self._pending.append(weakref.ref(node))
@@ -192,19 +200,25 @@ class Graph:
             try:
                 self._run(self._alive(), [], updates)
                 return
-            except (MemoryError, FallbackError):
+            except (Refusal, FallbackError):
                 pass  # and let go of the error first: it holds what had been planned
             gc.collect()
             self.device.trim()
-            wanted = [target] if target is not None else [n.storage() for n in self._alive()]
             try:
-                for storage in wanted:
-                    if storage is not None and storage.node is not None:
-                        nodes, rest = self._parted(storage.node)
-                        self._run(nodes, [*rest, *updates])
-                self._run([], self._alive(), updates)
-            except MemoryError as error:
-                raise self.device.pool.explain(error.args[0]) from None
+                self._run_apart(target, updates)
+                return
+            except Refusal as error:
+                refusal = error.with_traceback(None)  # likewise
+            raise self.device.pool.explain(refusal)
+
+    def _run_apart(self, target: Storage | None, updates: Sequence[Node]) -> None:
+        """Compute values one after the other, the target only or all of them, and then the updates."""
+        wanted = [target] if target is not None else [n.storage() for n in self._alive()]
+        for storage in wanted:
+            if storage is not None and storage.node is not None:
+                nodes, rest = self._parted(storage.node)
+                self._run(nodes, [*rest, *updates])
+        self._run([], self._alive(), updates)
 
     def _run(self, nodes: list[Node], rest: list[Node], updates: Sequence[Node] = ()) -> None:
         """Compute pending nodes, which need none of the rest, and then the updates."""
@@ -256,8 +270,26 @@ class Graph:
             for storage in written:
                 storage.overwritten()
 
+    @property
+    def pending(self) -> list[Node]:
+        """What waits, in order."""
+        return self._alive()
+
+    @pending.setter
+    def pending(self, nodes: Sequence[Node]) -> None:
+        self._pending = [weakref.ref(node) for node in nodes]
+
     def _alive(self) -> list[Node]:
         return [node for ref in self._pending if (node := ref()) is not None]
+
+    def outcome(self, node: Node) -> Storage | None:
+        """What a pending operation is to be computed for: the result of the last one that needs it."""
+        last, needed = node, {node}
+        for other in self._alive():
+            if any(source[0] in needed for source in other.sources):
+                last = other
+                needed.add(other)
+        return last.storage()
 
     def _parted(self, node: Node) -> tuple[list[Node], list[Node]]:
         """The pending nodes in order: those that a node needs, with itself, and the rest."""
@@ -279,20 +311,24 @@ class Graph:
                 if type(source[0]) is Node:
                     source[0].last_use = i
         pool = self.device.pool
+        watch = pool.watch
         blocks: list[Block | None] = []
         try:
             for i, (node, storage) in enumerate(zip(nodes, storages, strict=True)):
                 dying = [s[0] for s in node.sources if type(s[0]) is Node and s[0].last_use == i and s[0].scratch]
                 heir = _heir(node, dying) if dying and node.primitive.elementwise else None
+                made = None if watch is None else Made(node.origin, node.primitive.name, node.shape, node.dtype)
                 if heir is not None:
+                    if watch is not None:
+                        watch.passed(pool, heir.slab, heir.offset, heir.size, made, scratch=storage is None)
                     node.slab, node.offset = heir.slab, heir.offset
                     heir.scratch = False
                     block = None if storage is None else pool.keep(heir.slab, heir.offset, heir.size)
                 elif storage is None:
-                    node.slab, node.offset = pool.alloc_scratch(node.size)
+                    node.slab, node.offset = pool.alloc_scratch(node.size, made)
                     block = None
                 else:
-                    block = pool.alloc(storage.nbytes)
+                    block = pool.alloc(storage.nbytes, made)
                     node.slab, node.offset = block.slab, block.offset
                 blocks.append(block)
                 node.scratch = storage is None
@@ -309,6 +345,9 @@ class Graph:
 
     def _execute(self, nodes: Sequence[Node]) -> None:
         """Build the ggml graph of these nodes, whose memory is planned, and compute it."""
+        if self.device.pool.simulated:
+            self.device.pool.ran(nodes)
+            return
         lib.Running.nodes = nodes
         arena = self._arena
         arena.begin(len(nodes))
@@ -407,8 +446,7 @@ def _memory(source: Source) -> tuple[Slab, int]:
     origin = source[0]
     if isinstance(origin, Node):
         return origin.slab, origin.offset
-    block = origin.block
-    assert block is not None
+    block = origin.block or origin.memory
     return block.slab, block.offset
 
 

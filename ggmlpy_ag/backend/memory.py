@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import bisect
 import gc
+import heapq
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from . import library as lib
-from .errors import OutOfMemoryError
+from .errors import OutOfMemoryError, Refusal, explainers
 
 if TYPE_CHECKING:
     from .arena import Leaf
     from .devices import Device
     from .graph import Node
+    from .watch import Made, Watch
 
 MIN_SLAB = 4 << 20
 MAX_SLAB = 64 << 20  # below every device's largest storage-buffer binding (128 MiB is the least that Vulkan promises)
@@ -79,7 +84,8 @@ class Block:
     def __del__(self) -> None:
         # Only note it: this may run in the middle of the pool's own work, when the collector breaks a cycle.
         if self.pool is not None:
-            self.pool.returned.append((self.slab, self.offset, self.size))
+            piece = (self.slab, self.offset, self.size)
+            self.pool.returned.append(piece if self.pool.watch is None else (*piece, perf_counter()))
 
 
 class Storage:
@@ -117,6 +123,16 @@ class Storage:
         return self.block.size if self.block is not None else self.device.pool.rounded(self.nbytes)
 
     @property
+    def memory(self) -> Block:
+        """Its block. Raises RuntimeError for what a simulated step (backend/simulation.py) has left behind."""
+        if self.block is None:
+            raise RuntimeError(
+                f"this value has no memory: it was made (by {self.label}) in a step that was simulated, and something "
+                "that the step changed still refers to it"
+            )
+        return self.block
+
+    @property
     def borrowed(self) -> bool:
         """Whether its memory is another library's (backend/exchange.py), which no pool counts."""
         return self.block is not None and self.block.pool is None
@@ -128,7 +144,8 @@ class MemoryStats:
 
     `live`: blocks that tensors hold. `peak`: the most that was in use at once, scratch included, since the last
     reset. `scratch`: the most that one graph used for values nobody kept, since the last reset. `cached`: reserved
-    but free. `reserved`: all backend buffers. `buffers`: (size, in use) of each backend buffer.
+    but free. `reserved`: all backend buffers. `buffers`: (size, in use) of each backend buffer. `limit`: what may be in
+    use at once, scratch included (`set_memory_limit`), or None.
     """
 
     device: str
@@ -138,6 +155,7 @@ class MemoryStats:
     scratch: int
     reserved: int
     buffers: tuple[tuple[int, int], ...]
+    limit: int | None = None
 
     def __str__(self) -> str:
         f = format_bytes
@@ -145,23 +163,30 @@ class MemoryStats:
             f"{self.device}: live {f(self.live)}, peak {f(self.peak)}, scratch {f(self.scratch)}, "
             f"cached {f(self.cached)}, reserved {f(self.reserved)} in {len(self.buffers)} buffers"
         )
+        if self.limit is not None:
+            head += f", limit {f(self.limit)}"
         return "\n".join([head, *(f"  buffer of {f(size)}: {f(used)} in use" for size, used in self.buffers)])
 
 
 class Pool:
-    """Cuts pieces from slabs of one buffer type and keeps the books.
+    """Cuts pieces from slabs of one buffer type and keeps the books. A simulated one keeps the books only.
 
     A piece that comes back first waits in a bin for the next request of its size, which in training nearly always
     comes. Only when no free piece is large enough are the bins emptied and their pieces joined with free neighbours.
     """
+
+    simulated = False
 
     def __init__(self, device: str, buffer_type: int) -> None:
         self.device = device
         self.buffer_type = buffer_type
         self.alignment: int = max(BLOCK_ALIGNMENT, lib.buffer_alignment(buffer_type))
         self.max_block: int = lib.buffer_max_size(buffer_type)
+        self.limit: int | None = None  # bytes that may be in use at once
         self.slabs: list[Slab] = []
-        self.returned: deque[tuple[Slab, int, int]] = deque()  # by blocks that were dropped
+        # by blocks that were dropped; while somebody watches, with the time
+        self.returned: deque[tuple[Slab, int, int] | tuple[Slab, int, int, float]] = deque()
+        self.watch: Watch | None = None
         self._bins: dict[int, list[tuple[Slab, int]]] = {}
         self._free: list[tuple[int, int, int, Slab]] = []  # (size, slab number, offset, slab), sorted
         self._made = 0
@@ -174,18 +199,22 @@ class Pool:
         """The size of the piece that holds `nbytes`."""
         return -(-nbytes // self.alignment) * self.alignment
 
-    def alloc(self, nbytes: int) -> Block:
-        """A block of at least `nbytes`. Raises MemoryError when the device has none; nothing has changed then."""
+    def alloc(self, nbytes: int, made: Made | None = None) -> Block:
+        """A block of at least `nbytes`. Raises Refusal where it cannot be had; nothing has changed then."""
         size = self.rounded(nbytes)
         slab, offset = self._take(size)
+        if self.watch is not None:
+            self.watch.taken(self, slab, offset, size, made, scratch=False)
         return Block(self, slab, offset, size)
 
-    def alloc_scratch(self, size: int) -> tuple[Slab, int]:
+    def alloc_scratch(self, size: int, made: Made | None = None) -> tuple[Slab, int]:
         """A piece of a rounded size for a value inside a running graph, to be given to `free_scratch` or `keep`."""
         piece = self._take(size)
         self._scratch += size
         if self._scratch > self._peak_scratch:
             self._peak_scratch = self._scratch
+        if self.watch is not None:
+            self.watch.taken(self, *piece, size, made, scratch=True)
         return piece
 
     def free_scratch(self, slab: Slab, offset: int, size: int) -> None:
@@ -198,6 +227,10 @@ class Pool:
         self._scratch -= size
         return Block(self, slab, offset, size)
 
+    def ran(self, nodes: Sequence[Node]) -> None:
+        """Called in place of running a graph, where the pool is simulated."""
+        raise NotImplementedError
+
     def collect(self) -> None:
         """Take back every block whose last reference has gone."""
         while self.returned:
@@ -206,6 +239,8 @@ class Pool:
     def _take(self, size: int) -> tuple[Slab, int]:
         if self.returned:
             self.collect()
+        if self.limit is not None and self._in_use + size > self.limit:
+            raise Refusal(size, self._in_use - self._scratch, self._scratch, self.limit)
         waiting = self._bins.get(size)
         if waiting:
             slab, offset = waiting.pop()
@@ -217,9 +252,11 @@ class Pool:
             self._peak = self._in_use
         return slab, offset
 
-    def _give(self, slab: Slab, offset: int, size: int) -> None:
+    def _give(self, slab: Slab, offset: int, size: int, when: float | None = None) -> None:
         slab.used -= size
         self._in_use -= size
+        if self.watch is not None:
+            self.watch.given(self, slab, offset, size, when)
         self._bins.setdefault(size, []).append((slab, offset))
 
     def _cut(self, size: int) -> tuple[Slab, int]:
@@ -233,7 +270,7 @@ class Pool:
             try:
                 self._add_slab(size)
             except MemoryError:
-                raise MemoryError(size) from None
+                raise Refusal(size, self._in_use - self._scratch, self._scratch, None) from None
             i = bisect.bisect_left(free, (size,))
         have, _, offset, slab = free.pop(i)
         del slab.starts[offset], slab.ends[offset + have]
@@ -283,6 +320,7 @@ class Pool:
             scratch=self._peak_scratch,
             reserved=reserved,
             buffers=tuple((lib.buffer_size(slab.buffer), slab.used) for slab in self.slabs),
+            limit=self.limit,
         )
 
     def reset_peaks(self) -> None:
@@ -291,20 +329,38 @@ class Pool:
         self._peak = self._in_use
         self._peak_scratch = self._scratch
 
-    def explain(self, nbytes: int) -> OutOfMemoryError:
-        """The error for a request of `nbytes` that could not be met, with the largest holders."""
+    def explain(self, refusal: Refusal) -> OutOfMemoryError:
+        """The error for a request that could not be met: its figures, the largest holders, what upper floors add."""
+        f = format_bytes
+        head = f"out of memory on {self.device}: {f(refusal.size)} wanted, {f(refusal.live)} live"
+        if refusal.scratch:
+            head += f", {f(refusal.scratch)} scratch"
+        head += f", {f(sum(slab.size for slab in self.slabs))} reserved"
+        if refusal.limit is not None:
+            head += f", limit {f(refusal.limit)}"
+        lines = [head]
+        if largest := self._largest(5):
+            lines += ["largest holders:", *(f"  {f(size)} made by {label}" for size, label in largest)]
+        error = OutOfMemoryError(head, self.device, refusal)
+        for explainer in explainers:
+            try:
+                lines += explainer(error)
+            except Exception as failure:  # which must not take the place of what it was to explain
+                lines.append(f"({explainer.__name__} failed: {failure!r})")
+        error.args = ("\n".join(lines),)
+        return error
+
+    def _largest(self, n: int) -> list[tuple[int, str]]:
+        """Bytes and label of the largest storages. No storage itself: explainers count the references to those."""
         held = (s for s in gc.get_objects() if type(s) is Storage and s.block is not None and s.block.pool is self)
-        largest = sorted(held, key=lambda s: -s.nbytes)[:5]
-        lines = [f"  {format_bytes(s.block_bytes)} made by {s.label}" for s in largest]
-        stats = self.stats()
-        text = (
-            f"out of memory on {self.device}: {format_bytes(nbytes)} wanted, {format_bytes(stats.live)} live, "
-            f"{format_bytes(stats.reserved)} reserved"
-        )
-        return OutOfMemoryError("\n".join([text, *(["largest holders:", *lines] if lines else [])]))
+        return heapq.nlargest(n, ((s.block_bytes, s.label) for s in held), key=itemgetter(0))
 
     def _add_slab(self, size: int) -> None:
-        want = max(size, min(MAX_SLAB, max(MIN_SLAB, sum(slab.size for slab in self.slabs))))
+        reserved = sum(slab.size for slab in self.slabs)
+        want = min(MAX_SLAB, max(MIN_SLAB, reserved))
+        if self.limit is not None:  # no more than the limit can ever use
+            want = min(want, max(MIN_SLAB, self.limit - reserved))
+        want = max(size, want)
         for attempt in (want, size):
             try:
                 slab = Slab(self._buffer(attempt), attempt, self._made)

@@ -22,6 +22,7 @@ from .activation import (
 )
 from .attention import MultiheadAttention
 from .batchnorm import BatchNorm1d, BatchNorm2d
+from .checkpointed import checkpointed
 from .containers import ModuleList, Sequential
 from .conv import Conv1d, Conv2d, ConvTranspose2d
 from .dropout import Dropout
@@ -34,7 +35,7 @@ from .recurrent import GRU, LSTM
 from .summary import LayerRow, Summary, summary
 from .transformer import TransformerEncoderLayer
 
-__all__ = ["Module", "init"]
+__all__ = ["Module", "checkpointed", "init"]
 __all__ += ["ModuleList", "Sequential"]
 __all__ += ["Embedding", "Flatten", "Linear"]
 __all__ += ["Conv1d", "Conv2d", "ConvTranspose2d"]

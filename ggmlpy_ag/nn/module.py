@@ -7,18 +7,22 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from ..backend.undo import undoable
+from ..checkpoint import checkpoint
 from ..ops.shape import names_type
-from ..tape import running_layer, zero_grad
+from ..paths import SeveralResults
+from ..tape import recomputed, running_layer, zero_grad
 from ..tensor import Tensor, as_numpy, parse_dtype
 
 _M = TypeVar("_M", bound="Module")
 _T = TypeVar("_T")
 
 
+@undoable()
 class Module:
     """Base of everything that has parameters: assign tensors and modules to attributes, and write `forward`.
 
-    A tensor that requires a gradient becomes a parameter when it is assigned; `register_buffer` names tensors that are
+    A leaf that requires a gradient becomes a parameter when it is assigned; `register_buffer` names tensors that are
     saved with the parameters but not trained; a module becomes a part. Other attributes are left alone.
 
         class Net(ag.nn.Module):
@@ -56,12 +60,13 @@ class Module:
         elif isinstance(value, Tensor) and name in self._buffers:
             if value.requires_grad:
                 raise TypeError(f"{name} is a buffer of {type(self).__name__}: it cannot require a gradient")
-        elif isinstance(value, Tensor) and (value.requires_grad or name in self._parameters):
-            if value._node is not None:
+        elif isinstance(value, Tensor) and name in self._parameters:
+            if not value.is_leaf:
                 raise TypeError(
-                    f"{name} cannot be a parameter of {type(self).__name__}: it was computed on a tape; pass "
-                    "detach() of it, or ag.param(values)"
+                    f"{name} is a parameter of {type(self).__name__}: it cannot be a tensor that was computed on a "
+                    "tape; pass detach() of it, or ag.param(values)"
                 )
+        elif isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
             self._register(name, self._parameters, None)
         elif name in self._parameters or name in self._buffers or name in self._modules:
             self._forget(name)
@@ -111,8 +116,8 @@ class Module:
         Raises:
             TypeError: anything else. ValueError: a name with a dot, or of a method.
         """
-        if tensor is not None and not (isinstance(tensor, Tensor) and tensor.requires_grad):
-            raise TypeError(f"register_parameter: {name} must be a tensor that requires a gradient, or None")
+        if tensor is not None and not (isinstance(tensor, Tensor) and tensor.requires_grad and tensor.is_leaf):
+            raise TypeError(f"register_parameter: {name} must be a leaf that requires a gradient, or None")
         _check_name("register_parameter", self, name)
         setattr(self, name, tensor)
 
@@ -140,9 +145,14 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         root = _root.get()
         entered = _root.set(self) if root is None else None
-        token = running_layer.set("" if root is None else _path(root, self))
+        path = "" if root is None else _path(root, self)
+        token = running_layer.set(path)
         try:
-            out = self.forward(*args, **kwargs)
+            chosen = recomputed.get()
+            if chosen is None or not chosen(self, path):
+                out = self.forward(*args, **kwargs)
+            else:
+                out = checkpoint(_again(self, path, args, kwargs))
             if (look := onlooker.get()) is not None:
                 look(self, out)
             return out
@@ -332,6 +342,29 @@ class Module:
             return f"{kind}({extra})"
         lines = [extra] * bool(extra) + [f"({name}): {vars(self)[name]!r}" for name in self._modules]
         return "\n".join([f"{kind}(", *("  " + line.replace("\n", "\n  ") for line in lines), ")"])
+
+
+def _again(module: Module, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Tensor]:
+    """Runs the module's forward where it runs now: at the same path, with the same parts recomputed."""
+    variables: tuple[ContextVar[Any], ...] = (_root, running_layer, recomputed)
+    values = [variable.get() for variable in variables]
+
+    def run() -> Tensor:
+        tokens = [variable.set(value) for variable, value in zip(variables, values, strict=True)]
+        try:
+            out = module.forward(*args, **kwargs)
+        finally:
+            for variable, token in zip(variables, tokens, strict=True):
+                variable.reset(token)
+        if not isinstance(out, Tensor):
+            raise SeveralResults(
+                path,
+                f"{type(module).__name__} ({path}) returns a {type(out).__name__}: only a module that returns one "
+                "tensor can be checkpointed; choose its parts, or the module around it",
+            )
+        return out
+
+    return run
 
 
 _root: ContextVar[Module | None] = ContextVar("ggmlpy_ag_root", default=None)  # the outermost module that runs

@@ -59,7 +59,7 @@ class Adagrad(Descent):
 
     def _direction(self, group: Group, move: Move) -> Tensor:
         grad = decayed(group, move)
-        total = Tensor(move.state.array("sum", group["initial_accumulator_value"])) + grad * grad
+        total = Tensor(move.array("sum", group["initial_accumulator_value"])) + grad * grad
         move.changed["sum"] = total._array
         direction: Tensor = grad / (sqrt(total) + group["eps"])
         return direction

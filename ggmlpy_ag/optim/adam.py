@@ -67,7 +67,7 @@ class AdamW(Optimizer):
                 corrections = 1.0 / (1.0 - b1**t), 1.0 / (1.0 - b2**t)
                 by_age[t] = self._parameters(device, number, group["lr"], b1, b2, group["eps"], decay, *corrections)
             grad = move.grad if self._decoupled else decayed(group, move)
-            moments = (move.state.array(name) for name in self.state_names)
+            moments = (move.array(name) for name in self.state_names)
             for piece in pieces(move.weight._array, device.graph.packed(grad._array), *moments):
                 writes.append((prim.ADAMW_STEP, (*piece, by_age[t])))
         return writes

@@ -54,8 +54,9 @@ def clip_grad_norm(
         return norm
     factor = clamp(max_norm / (norm + 1e-6), high=1.0)
     factors = {grad.device: factor.to(grad.device) for _, _, grad in found}
-    for _, param, grad in found:
-        param.grad = (grad * factors[grad.device]).astype(grad.dtype)
+    scaled = [(grad * factors[grad.device]).astype(grad.dtype) for _, _, grad in found]
+    for (_, param, _), grad in zip(found, scaled, strict=True):
+        param.grad = grad
     return norm
 
 
@@ -84,8 +85,10 @@ def clip_grad_value(params: NamedTensors, max_value: float) -> None:
         ValueError: no parameter has a gradient, or max_value is negative.
     """
     check_range("max_value", max_value, 0.0)
-    for _, param, grad in _with_gradient("clip_grad_value", params):
-        param.grad = clamp(grad, -max_value, max_value)
+    found = _with_gradient("clip_grad_value", params)
+    clipped = [clamp(grad, -max_value, max_value) for _, _, grad in found]
+    for (_, param, _), grad in zip(found, clipped, strict=True):
+        param.grad = grad
 
 
 @no_grad()

@@ -10,12 +10,14 @@ import numpy as np
 from ..backend import primitives as prim
 from ..backend.array import FLOAT, Array, Shape
 from ..backend.devices import Device
+from ..backend.undo import undoable
 from ..ops.base import binary, scaled
 
 FUSED_ELEMENTS = 1 << 24  # in one fused step; Vulkan devices allow 512 times the 65,535 workgroups they promise
 ROWS = 64  # ggml shares a step among threads by rows
 
 
+@undoable("optimizer")
 class StepParameters:
     """The few numbers a fused ggml step reads from a tensor.
 

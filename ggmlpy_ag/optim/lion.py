@@ -50,7 +50,7 @@ class Lion(Descent):
 
     def _direction(self, group: Group, move: Move) -> Tensor:
         b1, b2 = group["betas"]
-        momentum = Tensor(move.state.array("momentum"))
+        momentum = Tensor(move.array("momentum"))
         move.changed["momentum"] = (momentum * b2 + move.grad * (1.0 - b2))._array
         mixed = momentum * b1 + move.grad * (1.0 - b1)
         return Tensor(nan_kept(sign(mixed)._array, mixed._array))  # sign(NaN) is 0: the weight would just stand still

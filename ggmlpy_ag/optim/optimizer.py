@@ -8,29 +8,51 @@ from typing import Any, TypeAlias
 from ..backend.array import FLOAT, Array
 from ..backend.devices import Device
 from ..backend.primitives import Primitive
-from ..tape import no_grad, zero_grad
+from ..backend.undo import undoable
+from ..tape import no_grad, phase, zero_grad
 from ..tensor import Tensor
 from . import saving
 from .checks import check_range
 from .groups import Params, as_groups, trainable
-from .state import ParameterState
+from .state import MASTER, ParameterState
 
 Group: TypeAlias = dict[str, Any]
 Write: TypeAlias = tuple[Primitive, tuple[Array, ...]]
 
 
 class Move:
-    """One parameter's part of a step: its weight and gradient in float32, and what its state becomes by the step."""
+    """One parameter's part of a step: its weight and gradient in float32, and what its state becomes by the step.
+
+    `changed` are the arrays that the state has after the step, and not before: one that failed has not been made.
+    """
 
     __slots__ = ("changed", "grad", "state", "weight")
 
     def __init__(self, state: ParameterState) -> None:
         self.state = state
         self.grad = _gradient(state.param)
-        self.weight = state.weight()
-        self.changed: dict[str, Array] = {}  # only after the step: one that failed has not been made
+        self.changed: dict[str, Array] = {}
+        state.settle()
+        param = state.param
+        self.weight = param.detach() if param.dtype == FLOAT else Tensor(state.master())
+        if param.dtype != FLOAT:
+            self.changed[MASTER] = self.weight._array
+
+    def array(self, name: str, start: float = 0.0) -> Array:
+        """One of the state's arrays, filled with one number at first."""
+        found = self.state.arrays.get(name)
+        if found is None:
+            array = self.state.param._array
+            found = self.changed[name] = array.device.full(array.shape, start)
+        return found
+
+    def done(self) -> None:
+        """Note that the step has been made."""
+        self.state.steps += 1
+        self.state.arrays.update(self.changed)
 
 
+@undoable()
 class Optimizer:
     """Base of the optimizers. A subclass names its state, checks its hyperparameters and says what a step writes.
 
@@ -141,8 +163,12 @@ class Optimizer:
 
         Raises:
             ValueError, TypeError: a hyperparameter was set to nonsense, or a gradient does not fit its parameter.
-            Nothing has changed then.
+            OutOfMemoryError: the step does not fit. Nothing has changed then.
         """
+        with phase("update"):
+            self._step()
+
+    def _step(self) -> None:
         for number, group in enumerate(self.param_groups):
             self.check_group(number, group)
         moves: dict[Device, list[Move]] = {}
@@ -155,21 +181,24 @@ class Optimizer:
             for device, some in here.items():
                 moves.setdefault(device, []).extend(some)
                 writes.setdefault(device, []).extend(self._writes(device, number, group, some))
-        for device, done in moves.items():
+        if len(moves) > 1:  # what needs memory comes before the first write: then it is all devices or none
+            for device in moves:
+                device.graph.run()
+        for device, made in moves.items():
             device.graph.update(writes[device])
-            for move in done:
-                move.state.steps += 1
-                move.state.arrays.update(move.changed)
-            if rounding := [write for move in done for write in move.state.rounding()]:
-                device.graph.update(rounding)
-            for move in done:
+            for move in made:
+                move.done()
+                self.state[move.state.param] = move.state
+            if rounding := [write for move in made for write in move.state.rounding()]:
+                device.graph.update(rounding)  # which needs no memory, and all that was pending is computed
+            for move in made:
                 move.state.was_rounded()
 
     def _state(self, param: Tensor) -> ParameterState:
         state = self.state.get(param)
         if state is None:
             trainable([param])  # the list in its group may have been changed
-            state = self.state[param] = ParameterState(param)
+            state = ParameterState(param)
         return state
 
     def _writes(self, device: Device, number: int, group: Group, moves: Sequence[Move]) -> list[Write]:

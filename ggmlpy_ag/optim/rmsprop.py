@@ -70,14 +70,14 @@ class RMSprop(Descent):
     def _direction(self, group: Group, move: Move) -> Tensor:
         alpha, eps, momentum = group["alpha"], group["eps"], group["momentum"]
         grad = decayed(group, move)
-        power = Tensor(move.state.array("square_average")) * alpha + grad * grad * (1.0 - alpha)
+        power = Tensor(move.array("square_average")) * alpha + grad * grad * (1.0 - alpha)
         move.changed["square_average"] = power._array
         if group["centered"]:
-            mean = Tensor(move.state.array("gradient_average")) * alpha + grad * (1.0 - alpha)
+            mean = Tensor(move.array("gradient_average")) * alpha + grad * (1.0 - alpha)
             move.changed["gradient_average"] = mean._array
             power = clamp(power - mean * mean, low=0.0)
         direction: Tensor = grad / (sqrt(power) + eps)
         if momentum:
-            direction = Tensor(move.state.array("momentum")) * momentum + direction
+            direction = Tensor(move.array("momentum")) * momentum + direction
             move.changed["momentum"] = direction._array
         return direction

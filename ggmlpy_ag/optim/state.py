@@ -12,6 +12,7 @@ import weakref
 from ..backend import primitives as prim
 from ..backend.array import FLOAT, Array
 from ..backend.memory import Storage
+from ..backend.undo import undoable
 from ..ops import eq, where
 from ..ops.base import cast
 from ..tensor import Tensor
@@ -19,6 +20,7 @@ from ..tensor import Tensor
 MASTER = "master"
 
 
+@undoable("optimizer")
 class ParameterState:
     """Steps that a parameter has made, and its arrays by name: float32, of its shape."""
 
@@ -39,19 +41,8 @@ class ParameterState:
         if self.param.dtype == FLOAT:
             self.arrays.pop(MASTER, None)
 
-    def array(self, name: str, start: float = 0.0) -> Array:
-        """One of the arrays, filled with one number at first."""
-        if name not in self.arrays:
-            array = self.param._array
-            self.arrays[name] = array.device.full(array.shape, start)
-        return self.arrays[name]
-
-    def weight(self) -> Tensor:
-        """The float32 values to step: the parameter's own, or those of its master."""
-        self.settle()
-        return self.param.detach() if self.param.dtype == FLOAT else Tensor(self._master())
-
-    def _master(self) -> Array:
+    def master(self) -> Array:
+        """The float32 values of a 16-bit parameter, once settled."""
         array = self.param._array
         master = self.arrays.get(MASTER)
         if master is None:
@@ -60,7 +51,6 @@ class ParameterState:
             # Somebody has written to the parameter, or moved it: the master holds where it still rounds to the values
             same = eq(Tensor(cast(master, array.dtype)), self.param.detach())
             master = where(same, Tensor(master), Tensor(cast(array, FLOAT)))._array
-        self.arrays[MASTER] = master
         return master
 
     def _is_rounded(self) -> bool:
@@ -72,7 +62,7 @@ class ParameterState:
         array = self.param._array
         if array.dtype is FLOAT:
             return []
-        return [(prim.ASSIGN, (cast(self.arrays[MASTER], array.dtype), array))]
+        return [(prim.ASSIGN, (self.arrays[MASTER], array))]  # which converts, so that it needs no memory
 
     def was_rounded(self) -> None:
         """Note that those writes have been made."""

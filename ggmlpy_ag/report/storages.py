@@ -19,7 +19,8 @@ class StorageRow(NamedTuple):
 
     `part` is "operands", "activations", "fields" or "gradients". `bytes` is what it takes of device memory, `nbytes`
     what its elements do. `made_by` is the operation that made it. `op`, `node`, `layer` and `line` are of the first
-    operation on the tape that reaches it. A `pending` one is not computed yet, and takes no memory so far.
+    operation on the tape that reaches it. A `pending` one is not computed yet, and takes no memory so far. `holders`
+    says who keeps it beside the tape, where `tape_memory(holders=True)` was asked for that.
     """
 
     part: str
@@ -34,6 +35,7 @@ class StorageRow(NamedTuple):
     layer: str
     line: str
     pending: bool
+    holders: str = ""
 
 
 @dataclass
@@ -59,6 +61,10 @@ class SumRow:
     def bytes(self) -> int:
         """The three parts together."""
         return self.bytes_inputs + self.bytes_snapshots + self.bytes_fields
+
+    def __sub__(self, before: SumRow) -> SumRow:
+        """The change of each figure."""
+        return SumRow(self.name, *(value - vars(before)[key] for key, value in vars(self).items() if key != "name"))
 
 
 def sums(rows: Iterable[StorageRow], key: str, nodes: Counter[str]) -> list[SumRow]:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...backend.undo import undoable
 from ..checks import check_count, check_range
 from ..optimizer import Optimizer
 
 
+@undoable()
 class LRScheduler:
     """Base of the schedules: sets the learning rate of each parameter group, at once and after each `step`.
 
