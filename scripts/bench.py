@@ -1,6 +1,7 @@
 """Benchmarks as ratios against a peer measured in the same run.
 
     python scripts/bench.py mlp        # a training step of 784-256-256-10 at batch 128 with AdamW, against PyTorch
+    python scripts/bench.py report     # the memory report of a tape of 10,000 nodes, against recording that tape
 
 Both sides take turns in rounds of steps, so that a busy machine slows both; what counts is the ratio of the medians
 of a round, and the median of those ratios. PyTorch is optional: without it only our own times are printed.
@@ -121,6 +122,37 @@ def mlp(rounds: int, steps: int) -> None:
         print(f"ratio to PyTorch eager: {ratio:.2f} (rounds {spread}; below 1 is faster); load {load()}")
 
 
+def report(rounds: int, nodes: int) -> None:
+    """Time the memory report of a deep network of small layers; print the ratio to recording its tape."""
+    layers = [(ag.param(np.eye(8)), ag.param(np.zeros(8))) for _ in range(4)]
+    x = ag.tensor(np.ones((4, 8)))
+
+    def record() -> ag.Tape:
+        h = x
+        with ag.grad_tape() as tape:
+            while len(tape) < nodes:
+                for weight, bias in layers:
+                    h = ag.relu(ag.linear(h, weight, bias))
+        float(h.sum())
+        return tape
+
+    print(f"the report of a tape of {nodes} nodes, on {ag.device().name}; load {load()}")
+    ratios = []
+    for i in range(rounds):
+        start = time.thread_time()
+        tape = record()
+        recorded = time.thread_time()
+        found = ag.tape_memory(quiet=True, tape=tape)
+        reported = time.thread_time()
+        ratios.append((reported - recorded) / (recorded - start))
+        print(
+            f"round {i + 1}: recorded {len(tape)} nodes in {1e3 * (recorded - start):.0f} ms, reported "
+            f"{len(found.storages)} storages in {1e3 * (reported - recorded):.0f} ms, ratio {ratios[-1]:.3f}"
+        )
+    spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
+    print(f"ratio to recording: {statistics.median(ratios):.3f} (rounds {spread}); load {load()}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Benchmarks against peers measured in the same run.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -128,9 +160,16 @@ def main() -> None:
     command.add_argument("--device", default=None, help="device of our side (PyTorch runs on its CPU)")
     command.add_argument("--rounds", type=int, default=9)
     command.add_argument("--steps", type=int, default=100, help="steps a round")
+    command = commands.add_parser("report", help="the memory report of a tape, against recording it")
+    command.add_argument("--device", default=None)
+    command.add_argument("--rounds", type=int, default=9)
+    command.add_argument("--nodes", type=int, default=10_000)
     options = parser.parse_args()
     ag.device(options.device)
-    mlp(options.rounds, options.steps)
+    if options.command == "mlp":
+        mlp(options.rounds, options.steps)
+    else:
+        report(options.rounds, options.nodes)
 
 
 if __name__ == "__main__":

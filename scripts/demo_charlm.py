@@ -17,7 +17,7 @@ from demo_tools import Run
 import ggmlpy_ag as ag
 from ggmlpy_ag import nn
 
-WIDTH, HEADS, LAYERS, CONTEXT = 64, 4, 2, 64
+WIDTH, HEADS, LAYERS = 64, 4, 2
 ALPHABET = "\n" + "".join(map(chr, range(32, 127))) + "?"  # the last stands for everything else
 
 
@@ -29,12 +29,12 @@ def load_text() -> tuple[np.ndarray, np.ndarray]:
     return values[: len(values) * 9 // 10], values[len(values) * 9 // 10 :]
 
 
-def stretches(values: np.ndarray, size: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Random stretches of the text (size, CONTEXT), and the character after each of theirs, without end."""
+def stretches(values: np.ndarray, size: int, length: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Random stretches of the text (size, length), and the character after each of theirs, without end."""
     rng = np.random.default_rng(seed)
     while True:
-        starts = rng.integers(0, len(values) - CONTEXT, size)
-        rows = values[starts[:, None] + np.arange(CONTEXT + 1)]
+        starts = rng.integers(0, len(values) - length, size)
+        rows = values[starts[:, None] + np.arange(length + 1)]
         yield rows[:, :-1], rows[:, 1:]
 
 
@@ -70,22 +70,23 @@ class Model(nn.Module):
 
 
 @ag.no_grad()
-def write(model: Model, length: int, seed: int) -> str:
-    """Text that the model writes, character by character, after a line break."""
+def write(model: Model, length: int, context: int, seed: int) -> str:
+    """Text that the model writes, character by character, after a line break; it sees the last `context` of them."""
     rng = np.random.default_rng(seed)
     written = [0]
     while len(written) <= length:
-        p = ag.softmax(model(ag.tensor([written[-CONTEXT:]]))[-1]).numpy().astype(np.float64)
+        p = ag.softmax(model(ag.tensor([written[-context:]]))[-1]).numpy().astype(np.float64)
         written.append(int(rng.choice(len(p), p=p / p.sum())))
     return "".join(ALPHABET[i] for i in written[1:])
 
 
 def main() -> int:
-    run = Run("charlm", __doc__, "validation bits a character", 2.6, lower=True, epochs=5, batch_size=16, sample=300)
-    size, seed = run.options.batch_size, run.options.seed
+    defaults = {"epochs": 5, "batch_size": 16, "context": 64, "sample": 300}
+    run = Run("charlm", __doc__, "validation bits a character", 2.6, lower=True, **defaults)
+    size, context, seed = run.options.batch_size, run.options.context, run.options.seed
     training, validation = load_text()
-    loader = ag.data.DataLoader(stretches(training, size, seed), batch_size=None, steps_per_epoch=50)
-    unseen = list(islice(stretches(validation, size, 0), 16))
+    loader = ag.data.DataLoader(stretches(training, size, context, seed), batch_size=None, steps_per_epoch=50)
+    unseen = list(islice(stretches(validation, size, context, 0), 16))
     model = Model()
     optimizer = ag.optim.AdamW(model.parameters())
     schedule = ag.optim.lr.OneCycleLR(optimizer, max_lr=8e-3, total_steps=len(loader) * run.options.epochs)
@@ -102,7 +103,7 @@ def main() -> int:
         with ag.no_grad():
             bits = [float(ag.cross_entropy_loss(model(x), y.reshape(-1))) / np.log(2.0) for x, y in unseen]
         run.score(np.mean(bits))
-    run.print(f"a sample:\n{write(model, run.options.sample, seed)}\n")
+    run.print(f"a sample:\n{write(model, run.options.sample, context, seed)}\n")
     return run.finish()
 
 

@@ -26,7 +26,7 @@ class Run:
                 ...  # a training step
                 run.loss(loss)
             run.score(accuracy)
-        raise SystemExit(run.finish())
+        return run.finish()
 
     The device that the options name is the default one from then on, and their seed starts the random numbers.
 
@@ -67,7 +67,8 @@ class Run:
     def batches(self, loader: Any) -> Iterator[Any]:
         """The batches of an epoch, as many as `--steps` allows."""
         if self._bar is None:
-            self._bar = progress_bar(self.options.steps or len(loader) * self.options.epochs)
+            total = len(loader) * self.options.epochs
+            self._bar = progress_bar(min(total, self.options.steps or total))
         return islice(loader, self.options.steps - len(self.losses) if self.options.steps else None)
 
     def loss(self, loss: ag.Tensor) -> None:

@@ -60,7 +60,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Command("train on handwritten digits", ["digits"], ["scripts/demo_digits.py"]),
+    "demo": Command("train on handwritten digits", ["digits", "progress"], ["scripts/demo_digits.py"]),
     "test": Command("run the tests", ["dev"], ["-m", "pytest", *WORKERS]),
     "shell": Command("open Python", [], ["-i", "-c", "import numpy as np, ggmlpy_ag as ag"]),
     "doctor": Command("show what there is to build and run with", [], ["-m", "ggmlpy_ag", "doctor"]),
