@@ -13,11 +13,9 @@ import ggmlpy_ag as ag
 from ggmlpy_ag import nn
 
 
-def main() -> int:
-    run = Run("cnn", __doc__, "test accuracy", goal=0.97, epochs=5)
-    training, test = load_digits(1, 8, 8)
-    loader = ag.data.DataLoader(training, run.options.batch_size, shuffle=True)
-    model = nn.Sequential(
+def network() -> nn.Sequential:
+    """Images (n, 1, 8, 8) -> logits (n, 10)."""
+    return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1, bias=False),  # the batch norm has a bias
         nn.BatchNorm2d(16),
         nn.ReLU(),
@@ -29,6 +27,13 @@ def main() -> int:
         nn.Dropout(0.3),
         nn.Linear(32 * 4 * 4, 10),
     )
+
+
+def main() -> int:
+    run = Run("cnn", __doc__, "test accuracy", goal=0.97, epochs=5)
+    training, test = load_digits(1, 8, 8)
+    loader = ag.data.DataLoader(training, run.options.batch_size, shuffle=True)
+    model = network()
     run.print(nn.summary(model, ag.tensor(test[0][:1])))
     optimizer = ag.optim.AdamW(model.parameters())
     schedule = ag.optim.lr.OneCycleLR(optimizer, max_lr=1e-2, total_steps=len(loader) * run.options.epochs)

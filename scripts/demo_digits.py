@@ -15,17 +15,22 @@ import ggmlpy_ag as ag
 from ggmlpy_ag import nn
 
 
-def main() -> int:
-    run = Run("digits", __doc__, "test accuracy", goal=0.95, epochs=15)
-    training, test = load_digits(64)
-    loader = ag.data.DataLoader(training, run.options.batch_size, shuffle=True)
-    model = nn.Sequential(
+def network() -> nn.Sequential:
+    """Images (n, 64) -> logits (n, 10)."""
+    return nn.Sequential(
         nn.Linear(64, 128),
         nn.ReLU(),
         nn.Linear(128, 64),
         nn.ReLU(),
         nn.Linear(64, 10),
     )
+
+
+def main() -> int:
+    run = Run("digits", __doc__, "test accuracy", goal=0.95, epochs=15)
+    training, test = load_digits(64)
+    loader = ag.data.DataLoader(training, run.options.batch_size, shuffle=True)
+    model = network()
     optimizer = ag.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in run.epochs():
         before = ag.counters()
