@@ -47,8 +47,8 @@ VULKAN_COMPAT = (ROOT / "scripts" / "vulkan-compat").as_posix()
 VENV = ROOT / ".venv"
 VENV_PYTHON = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 CORES = os.cpu_count() or 1
-# of pytest-xdist; tests of one file may share what one of them made
-WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
+# of pytest-xdist; tests of one file may share what one of them made, and tests/conftest.py orders the files
+WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 class Command(NamedTuple):

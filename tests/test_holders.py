@@ -86,6 +86,7 @@ def empty():
     OTHER.clear()
 
 
+@pytest.mark.usefixtures("whole_heap")
 def test_a_list_in_a_global_variable(device):
     KEPT.append(0)
     KEPT.append([value()])  # append
@@ -94,6 +95,7 @@ def test_a_list_in_a_global_variable(device):
     assert [text.rpartition(",")[0] for text in found] == [f"global variable KEPT[1][0] of {__name__}"]
 
 
+@pytest.mark.usefixtures("whole_heap")
 def test_containers(device):
     Pair = namedtuple("Pair", "left right")
     h = {"x": [value(), deque([(Pair(1, value(1.0)),)])]}  # dict
@@ -162,6 +164,7 @@ class Slotted:
     __slots__ = ("inside",)
 
 
+@pytest.mark.usefixtures("whole_heap")
 def test_attributes(device):
     trainer = Trainer()  # trainer
     trainer.step()
@@ -268,6 +271,7 @@ def test_closures_defaults_and_partials(device):
     assert texts(bound[1].__self__)[0].startswith("variable bound[1].__self__ in")
 
 
+@pytest.mark.usefixtures("whole_heap")
 def test_a_closure_says_where_it_is_kept(device):
     def keeping(tensor):
         return lambda: tensor
@@ -313,6 +317,7 @@ def fail(tensor):
     raise ValueError(len(secret))
 
 
+@pytest.mark.usefixtures("whole_heap")
 def test_tracebacks(device):
     try:
         fail(value())
@@ -346,6 +351,7 @@ def nested_rule(x, extra):
     return ag.record("mine", out, [x], lambda g: (helper(g),), fields={"seen": [extra]})
 
 
+@pytest.mark.usefixtures("whole_heap")
 def test_what_a_tape_holds(device):
     x = ag.param([1.0, 2.0])
     with ag.grad_tape() as tape:

@@ -132,6 +132,7 @@ def empty():
     LOSSES.clear()
 
 
+@pytest.mark.usefixtures("whole_heap")
 def test_losses_kept_with_their_tapes(device):
     training = Training()
 

@@ -30,6 +30,7 @@ class SimulatedPool(Pool):
         self._nowhere = object.__new__(Slab)
         self._nowhere.used = 0
         self._in_use = self._peak = real.stats().live
+        self.unknown = self._in_use  # bytes of storages that no search finds, as gc.freeze() hides them: they stay
         self._sizes: dict[int, int] = {}  # of all pieces, by number
         self._scratch_pieces: set[int] = set()
         self._log: list[int] = []  # the numbers of pieces that were taken, and given back (negative)
@@ -43,6 +44,7 @@ class SimulatedPool(Pool):
         """For a block of the real pool, whose bytes are in these books already."""
         slab, number = self._cut(block.size)
         slab.used += block.size
+        self.unknown -= block.size
         self._log.append(number)
         self._high = len(self._log)
         return Block(self, slab, number, block.size)

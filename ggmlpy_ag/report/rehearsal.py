@@ -131,6 +131,7 @@ class _Observer:
         pool = self.books[device]
         for number, (size, scratch) in pool.pieces_at_peak().items():
             parts[self.roles.get((device, number), "scratch" if scratch else "other")] += size
+        parts["other"] += pool.unknown
         return parts
 
 
