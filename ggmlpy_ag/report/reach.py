@@ -1,7 +1,7 @@
 """Which storages a tape reaches, and which of them something outside the tape holds as well.
 
 A walk over everything the tape refers to (walk.py) finds what is held from outside, and so is all that can be reached
-from there. Nothing is read from a device. On a tape of 10,000 nodes a report takes about an eighth of the time that
+from there. Nothing is read from a device. On a tape of 10,000 nodes a report takes about a seventh of the time that
 recording it took; `python scripts/bench.py report` measures it.
 """
 
