@@ -3,9 +3,9 @@
 It needs nothing but the package, so that it can run in a fresh environment (the demo is left out without scikit-learn):
 
     python -m build
-    python -m venv /tmp/fresh
-    /tmp/fresh/bin/python -m pip install dist/ggmlpy_ag-*.whl
-    /tmp/fresh/bin/python scripts/smoke.py
+    python -m venv fresh
+    fresh/bin/python -m pip install dist/ggmlpy_ag-*.whl
+    fresh/bin/python scripts/smoke.py
 """
 
 from __future__ import annotations

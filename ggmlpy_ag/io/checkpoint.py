@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backend.array import BFLOAT, from_bfloat
 from ..nn import Module
+from ..ops.base import integer
 from ..ops.random import get_rng_state, set_rng_state
 from ..tensor import Tensor
 from .safetensors import Contents, FileFormatError, write
@@ -82,14 +83,13 @@ def save_checkpoint(
         TypeError: a part without a state; a state, or `extra`, that holds something else. ValueError: a negative step.
         OSError: the file cannot be written.
     """
-    if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
-        raise TypeError(f"save_checkpoint: step must be an integer, not {step!r}")
+    step = integer("save_checkpoint", "step", step)
     if step < 0:
         raise ValueError(f"save_checkpoint: step must not be negative, not {step}")
     parts = _parts("save_checkpoint", model, optimizer, schedule, _RandomNumbers(), loader)
     arrays: dict[str, Tensor | np.ndarray] = {}
     state = {
-        "step": int(step),
+        "step": step,
         "extra": pack(extra, "extra", arrays),
         "parts": {name: pack(part.state_dict(), name, arrays) for name, part in parts.items()},
     }

@@ -15,7 +15,7 @@ import numpy as np
 from ..backend import devices
 from ..backend.array import Shape
 from ..backend.memory import format_bytes
-from ..ops.base import check_dims, int_shape
+from ..ops.base import full_shape
 from ..ops.random import get_rng_state, set_rng_state
 from ..report.reach import reach
 from ..tape import Tape, recording_on, running_layer, work
@@ -151,10 +151,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _zeros(model: Module, extents: Sequence[int]) -> Tensor:
-    shape = int_shape("summary", extents)
-    check_dims("summary", shape)
-    if any(n < 1 for n in shape):
-        raise ValueError(f"summary: extents must be positive, not {shape}")
+    shape = full_shape("summary", extents)
     first = next(chain(model.parameters(), model.buffers()), None)
     device = devices.get() if first is None else first._array.device
     return Tensor(device.full(shape, 0.0))

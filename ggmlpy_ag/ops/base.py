@@ -170,6 +170,15 @@ def check_dims(op: str, shape: Shape) -> None:
         raise ValueError(f"{op}: shape {shape} has more than {MAX_DIMS} dimensions")
 
 
+def full_shape(op: str, extents: Sequence[Any]) -> Shape:
+    """Extents of a tensor to be made. Raises ValueError for too many or one below 1, TypeError for no integers."""
+    shape = int_shape(op, extents)
+    check_dims(op, shape)
+    if any(n < 1 for n in shape):
+        raise ValueError(f"{op}: extents must be positive, not {shape}")
+    return shape
+
+
 def indices(op: str, value: Any, n: int, device: Device) -> Array:
     """Indices from 0 to n - 1 as a packed int32 array on this device.
 

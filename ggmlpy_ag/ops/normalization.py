@@ -15,7 +15,7 @@ from ..backend.array import FLOAT, Array, Shape
 from ..tape import GradFn, record
 from ..tensor import Tensor, TensorLike
 from . import base
-from .base import binary, floats, number, reshaped, result, scaled, unary, wide
+from .base import binary, floats, integer, number, reshaped, result, scaled, unary, wide
 from .functions import sqrt
 from .reduce import _sum, mean, sum_to
 from .shape import astype
@@ -115,11 +115,9 @@ def group_norm(
     x, view = as_channels("group_norm", x)
     n, channels, inner = view
     weight, bias = affine("group_norm", x, (channels,), weight, bias)
-    if isinstance(num_groups, bool) or not isinstance(num_groups, (int, np.integer)):
-        raise TypeError(f"group_norm: num_groups must be an integer, not {num_groups!r}")
-    if num_groups < 1 or channels % num_groups:
+    groups = integer("group_norm", "num_groups", num_groups)
+    if groups < 1 or channels % groups:
         raise ValueError(f"group_norm: num_groups must divide the {channels} channels of {x.shape}, not {num_groups}")
-    groups = int(num_groups)
     rows = (n * groups, channels // groups * inner)
     return _normalized_rows(
         x, weight, bias, Plan("group_norm", rows, (1,), view, (channels, 1), checked_eps("group_norm", eps))

@@ -21,7 +21,7 @@ from ..backend.array import FLOAT, HALF, Shape
 from ..backend.devices import Device
 from ..tape import record
 from ..tensor import Tensor, TensorLike, parse_dtype
-from .base import binary, check_dims, floats, int_shape, number, result, scaled, unary, wide
+from .base import binary, floats, full_shape, integer, number, result, scaled, unary, wide
 from .compare import order
 
 _lock = threading.Lock()
@@ -44,12 +44,11 @@ def manual_seed(seed: int) -> None:
     True
     """
     global _generator  # noqa: PLW0603 - one generator for the process
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"manual_seed: seed must be an integer, not {seed!r}")
+    seed = integer("manual_seed", "seed", seed)
     if seed < 0:
         raise ValueError(f"manual_seed: seed must not be negative, not {seed}")
     with _lock:
-        _generator = np.random.Generator(np.random.Philox(int(seed)))
+        _generator = np.random.Generator(np.random.Philox(seed))
 
 
 def get_rng_state() -> dict[str, Any]:
@@ -127,7 +126,9 @@ def randn(*shape: Any, device: str | None = None, dtype: Any = "float32", requir
 
 
 def _drawn(op: str, arguments: tuple[Any, ...], device: str | None, dtype: Any, requires_grad: bool) -> Tensor:
-    shape = _shape(op, arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)) else arguments)
+    shape = full_shape(
+        op, arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)) else arguments
+    )
     wanted = parse_dtype(dtype)
     if wanted.kind == "i":
         raise TypeError(f"{op}: dtype must be a float type, not {wanted.name}")
@@ -162,14 +163,6 @@ def _make_room(device: Device, shape: Shape) -> None:
     device.alloc(FLOAT.itemsize * prod(shape))
 
 
-def _shape(op: str, extents: Any) -> Shape:
-    shape = int_shape(op, extents)
-    check_dims(op, shape)
-    if any(n < 1 for n in shape):
-        raise ValueError(f"{op}: extents must be positive, not {shape}")
-    return shape
-
-
 def bernoulli(p: TensorLike, shape: Any = None) -> Tensor:
     """1 with probability p, else 0; no gradient.
 
@@ -193,7 +186,7 @@ def bernoulli(p: TensorLike, shape: Any = None) -> Tensor:
     if single is not None:
         if not 0.0 <= single <= 1.0:
             raise ValueError(f"bernoulli: p must be in [0, 1], not {p!r}")
-        extents = _shape("bernoulli", () if shape is None else shape)
+        extents = full_shape("bernoulli", () if shape is None else shape)
         _make_room(devices.get(), extents)
         return Tensor(devices.get().upload(_chosen(single, extents), "bernoulli"))
     (p,) = floats("bernoulli", p)

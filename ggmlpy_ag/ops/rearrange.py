@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..backend import primitives as prim
 from ..backend.array import FLOAT, MAX_DIMS, Array, Shape
 from ..tape import record
 from ..tensor import Axes, Tensor, TensorLike
 from . import base, reduce
-from .base import any_type, floats, int_shape, one_axis, result, some_axes, spread_out, wide
+from .base import any_type, floats, int_shape, integer, one_axis, result, some_axes, spread_out, wide
 from .moving import ZERO, cut, filled, flipped, joined, padded
 from .shape import permute, reshape
 
@@ -173,18 +171,12 @@ def _triangle(op: str, x: TensorLike, k: int) -> Tensor:
     (x,) = floats(op, x)
     if x.ndim < 2:
         raise ValueError(f"{op}: shape {x.shape} has fewer than two dimensions")
-    offset = _diagonal_number(op, k)
+    offset = integer(op, "k", k)
     a = wide(x)
     array = _triangle_of(a, offset, lower=op == "tril")
     if array is a:
         return x
     return record(op, result(array, x), (x,), lambda g: (_triangle(op, g, offset),))
-
-
-def _diagonal_number(op: str, k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-        raise TypeError(f"{op}: k must be an integer, not {k!r}")
-    return int(k)
 
 
 def _triangle_of(a: Array, k: int, lower: bool) -> Array:
@@ -232,7 +224,7 @@ def diag(x: TensorLike, k: int = 0) -> Tensor:
     [1.0, 4.0]
     """
     x = any_type("diag", x)
-    k = _diagonal_number("diag", k)
+    k = integer("diag", "k", k)
     if x.ndim == 2:
         m, n = x.shape
         if not -m < k < n:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..backend import devices
 from ..backend import primitives as prim
 from ..backend.array import Array, Shape
@@ -14,7 +12,7 @@ from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base, rows
 from .addrows import add_up
-from .base import any_type, check_dims, expanded, floats, one_axis, result, wide
+from .base import any_type, check_dims, expanded, floats, integer, one_axis, result, wide
 from .join import pad
 from .moving import padded
 from .rows import as_rows, from_rows
@@ -225,14 +223,13 @@ def one_hot(indices: Any, n: int) -> Tensor:
     >>> ag.one_hot([2, 0], 3).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        raise TypeError(f"one_hot: n must be an integer, not {n!r}")
+    n = integer("one_hot", "n", n)
     if not 1 <= n <= rows.EXACT:
         raise ValueError(f"one_hot: n must be from 1 to {rows.EXACT}, not {n}")
     device = indices._array.device if isinstance(indices, Tensor) else devices.get()
-    index = base.indices("one_hot", indices, int(n), device)
-    check_dims("one_hot", (*index.shape, int(n)))
-    return Tensor(rows.one_hot(index, int(n)))
+    index = base.indices("one_hot", indices, n, device)
+    check_dims("one_hot", (*index.shape, n))
+    return Tensor(rows.one_hot(index, n))
 
 
 __all__ = ["embedding", "gather", "one_hot", "scatter_add", "take"]

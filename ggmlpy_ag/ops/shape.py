@@ -280,6 +280,7 @@ def to(x: Tensor, device: str | Any = None, dtype: Any = None) -> Tensor:
 
 
 def names_type(value: Any) -> bool:
+    """Whether a value is one of our types in any spelling, as the first argument of `to` may be; None is not."""
     try:
         parse_dtype(value)
     except TypeError:

@@ -9,7 +9,7 @@ from ..backend.array import FLOAT, INT, Array
 from ..tape import record
 from ..tensor import Tensor, TensorLike
 from . import base
-from .base import binary, cast, counting, expanded, floats, one_axis, packed, scaled, unary
+from .base import binary, cast, counting, expanded, floats, integer, one_axis, packed, scaled, unary
 from .moving import cut, padded
 from .order import differ
 from .rows import EXACT, as_rows, from_rows, pick_along
@@ -101,12 +101,11 @@ def topk(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[T
     """
     (x,) = floats("topk", x)
     axis = one_axis("topk", axis, x.ndim)
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-        raise TypeError(f"topk: k must be an integer, not {k!r}")
+    k = integer("topk", "k", k)
     if not 1 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k must be from 1 to {x.shape[axis]}, the extent of axis {axis}, not {k}")
     order = _order("topk", x, axis, largest)
-    index = _index(packed(cut(order, 1, 0, int(k))), x, axis)
+    index = _index(packed(cut(order, 1, 0, k)), x, axis)
     return gathered("topk", x, index, axis), index
 
 
